@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "engine.h"
+
+#include <string.h>
+
+#include "sinter/eval.h"
+
+const sn_option sn_options_engine[] = {
+    {"engine", 0, SN_OPT_CHOICE, "interpreter", "interpreter", "what runs the program", 0, 0},
+    {"threads", 0, SN_OPT_INT, "N", "0", "threads to use; 0: SINTER_THREADS, else every CPU of this process. Results do not depend on it", 0, 1024},
+    {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
+
+/* ---- the interpreter ----------------------------------------------------------------------------------------------- */
+
+typedef struct interpreter {
+  const sn_module *module;
+  sn_eval_options options;
+} interpreter;
+
+static sn_status interpreter_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out) {
+  interpreter *p = sn_alloc(sizeof *p);
+  if (!p) return sn_out_of_memory(d, sizeof *p);
+  p->module = m;
+  sn_eval_options_init(&p->options);
+  p->options.pool = setup->pool;
+  p->options.stop_at_nan = setup->stop_at_nan;
+  p->options.seed = setup->seed;
+  *out = p;
+  return SN_OK;
+}
+
+static sn_status interpreter_call(sn_diag *d, void *program, int n, sn_array *const *args, sn_array **out) {
+  const interpreter *p = program;
+  return sn_eval(d, p->module, &p->options, n, args, out);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static const sn_engine engines[] = {
+    {"interpreter", interpreter_prepare, interpreter_call, sn_free},
+};
+
+const sn_engine *sn_engine_find(const char *name) {
+  for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+    if (strcmp(engines[i].name, name) == 0) return &engines[i];
+  return NULL;
+}
+
+sn_status sn_runnable_init(sn_diag *d, const sn_engine *e, const sn_engine_setup *setup, const sn_module *m, sn_runnable *out) {
+  *out = (sn_runnable){e, NULL};
+  return e->prepare(d, setup, m, &out->program);
+}
+
+sn_status sn_runnable_call(sn_diag *d, const sn_runnable *r, int n, sn_array *const *args, sn_array **out) {
+  *out = NULL;
+  return r->engine->call(d, r->program, n, args, out);
+}
+
+void sn_runnable_finish(sn_runnable *r) {
+  if (r->program) r->engine->release(r->program);
+  *r = (sn_runnable){NULL, NULL};
+}
+
+sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const sn_engine **engine, sn_pool **pool) {
+  *pool = NULL;
+  *engine = sn_engine_find(sn_opt_text(o, "engine"));
+  sn_assert(*engine); /* the option's choices are the names of the table */
+  sn_status s = sn_pool_create((int)sn_opt_int(o, "threads"), pool);
+  if (s != SN_OK) return sn_error(d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(o, "threads"));
+  return SN_OK;
+}

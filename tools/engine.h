@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The seam between the tools and what runs a module: prepare once, call many times. */
+#ifndef TOOLS_ENGINE_H
+#define TOOLS_ENGINE_H
+
+#include "options.h"
+#include "sinter/ir.h"
+
+typedef struct sn_engine_setup {
+  sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
+  bool stop_at_nan; /* SN_ERR_MISMATCH naming the first instruction that makes a NaN out of none */
+  uint64_t seed;    /* of the module's own random state (`rng`) */
+} sn_engine_setup;
+
+/* One row per engine in engine.c. */
+typedef struct sn_engine {
+  const char *name;
+  /* The module stays the caller's and must outlive the program. */
+  sn_status (*prepare)(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out);
+  /* One array per parameter of the entry; *out: the root's value, a tuple array when it is one. Arguments are only read. */
+  sn_status (*call)(sn_diag *d, void *program, int n, sn_array *const *args, sn_array **out);
+  void (*release)(void *program);
+} sn_engine;
+
+/* NULL: no engine of that name. */
+const sn_engine *sn_engine_find(const char *name);
+
+/* A module that is ready to run on some engine. */
+typedef struct sn_runnable {
+  const sn_engine *engine;
+  void *program;
+} sn_runnable;
+SN_NODISCARD sn_status sn_runnable_init(sn_diag *d, const sn_engine *e, const sn_engine_setup *setup, const sn_module *m, sn_runnable *out);
+SN_NODISCARD sn_status sn_runnable_call(sn_diag *d, const sn_runnable *r, int n, sn_array *const *args, sn_array **out);
+void sn_runnable_finish(sn_runnable *r);
+
+/* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). */
+SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const sn_engine **engine, sn_pool **pool);
+
+#endif
