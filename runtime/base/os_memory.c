@@ -59,7 +59,7 @@ sn_status sn_code_seal(void *p, size_t bytes) {
   size_t whole = memory_whole_pages(bytes);
   if (p == NULL || whole == 0) return SN_ERR_USAGE;
   if (mprotect(p, whole, PROT_READ | PROT_EXEC) != 0) return SN_ERR_UNAVAILABLE;
-  __builtin___clear_cache((char *)p, (char *)p + whole); /* nothing on x86; instruction caches elsewhere */
+  sn_base_flush_code(p, whole);
   return SN_OK;
 }
 

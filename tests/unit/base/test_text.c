@@ -107,7 +107,8 @@ START_TEST(utf8) {
 END_TEST
 
 START_TEST(nearest) {
-  static const char *const ops[] = {"add", "and", "dot", "divide", "broadcast", "dynamic-slice", "dynamic-update-slice"};
+  static const char *const ops[] = {"add",       "and",           "dot",                 "divide",
+                                    "broadcast", "dynamic-slice", "dynamic-update-slice"};
   static const struct {
     const char *word, *expected;
   } rows[] = {
