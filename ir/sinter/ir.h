@@ -368,6 +368,7 @@ typedef struct sn_instr_spec {
   const sn_metadata *metadata;
   sn_loc loc;
   bool unchecked;         /* no inference, no checks: parsers that verify later, and copies */
+  bool in_arena;          /* name, shape, metadata and what attributes point to live in the module's arena already and are not copied */
 } sn_instr_spec;
 
 /* Appends to c. Checks arity, attributes and shape as the verifier does; errors are reported at spec->loc. */
