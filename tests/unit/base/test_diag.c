@@ -2,8 +2,8 @@
 #include "test_base.h"
 
 char *print_diag(const sn_diag *d, bool colour) {
-  static char *text; /* static: gcc 12 at -O3 takes what open_memstream stores for a pointer to a local (-Wdangling-pointer) */
-  static size_t n;
+  char *text = NULL;
+  size_t n;
   FILE *f = open_memstream(&text, &n);
   ck_assert_ptr_nonnull(f);
   sn_diag_print(d, f, colour);
