@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The compiler: from any verified module to a program. Runs the pipeline on a copy, lowers each distinct fusion to a kernel, emits code, lays out the commands. */
+#ifndef SINTER_COMPILER_H
+#define SINTER_COMPILER_H
+
+#include "sinter/passes.h"
+#include "sinter/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sn_compile_options {
+  size_t struct_size;
+  const char *engine;       /* "fused" (default) or "op-by-op" */
+  const char *target;       /* sn_target_find's names; NULL: native */
+  int opt_level;            /* default 2 */
+  sn_pass_options passes;   /* numeric, layout, memory limit, remarks, … (target, pool, opt_level are filled in) */
+  sn_pool *pool;            /* compile on it; may be NULL */
+  const char *dump_to;      /* every stage as files; NULL: SINTER_DUMP_TO */
+  bool keep_texts;          /* fill the texts below */
+} sn_compile_options;
+void sn_compile_options_init(sn_compile_options *o);
+
+typedef struct sn_compile_report {
+  double passes_s, lower_s, emit_s, total_s;
+  sn_pass_report passes;
+  int64_t n_kernels, n_distinct, n_commands, arena_bytes, code_bytes;
+  /* keep_texts: freed by sn_compile_report_finish */
+  char *optimized, *kernels, *llvm, *assembly;
+} sn_compile_report;
+void sn_compile_report_finish(sn_compile_report *r);
+
+/* The module is not changed. report may be NULL. Needs libsinter-llvm.so (SN_ERR_UNAVAILABLE with the reason where it cannot be loaded). */
+SN_NODISCARD sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report);
+
+/* Lowering, for tools and tests. An instruction of a compiled entry (a fusion, or a single op) as a kernel: arguments are the operands in order, then the result leaves,
+ * then workspaces. SN_ERR_UNSUPPORTED names what has no lowering. */
+struct sn_kernel;
+SN_NODISCARD sn_status sn_lower_instr(sn_diag *d, sn_arena *a, const sn_instr *i, const struct sn_target *t, struct sn_kernel **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
