@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The pipelines, on one screen. Each line: pass, lowest -O at which it runs, and why it stands where it stands. */
+#include "passes_internal.h"
+
+#include <string.h>
+
+#define P(id, level) {SN_STEP_PASS, SN_PASS_##id, level, NULL, 0}
+#define GROUP(text, rounds) {SN_STEP_GROUP, SN_PASS_COUNT, 0, text, rounds}
+#define END {SN_STEP_END, SN_PASS_COUNT, 0, NULL, 0}
+#define STOP {SN_STEP_STOP, SN_PASS_COUNT, 0, NULL, 0}
+
+/* Every pipeline opens so: whoever wrote the module, afterwards it has one form. */
+#define CANONICAL                                                                                                              \
+  P(dce, 0)                     /* first: what nobody reads costs nothing in all that follows */
+
+#define SIMPLIFY                                                                                                               \
+  GROUP("simplify", 8),                                                                                                        \
+  P(cse, 1),                    /* before dce: leaves dead copies behind */                                                    \
+  P(dce, 1),                    /* last: the next round sees true numbers of users */                                          \
+  END
+
+static const sn_step cpu[] = {CANONICAL, SIMPLIFY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, STOP};
+static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
+
+static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};
+
+const sn_step *sn_pipeline_find(const char *name) {
+  for (size_t k = 0; k < sizeof pipelines / sizeof *pipelines; k++) {
+    if (strcmp(pipelines[k].name, name) == 0) return pipelines[k].steps;
+  }
+  return NULL;
+}
