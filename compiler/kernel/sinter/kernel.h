@@ -164,13 +164,14 @@ SN_NODISCARD sn_status sn_kernel_create(sn_arena *a, const char *name, sn_kernel
 int sn_kernel_add_buffer(sn_kernel *k, sn_kmemory memory, sn_type t, int rank, const int64_t *dims, const int64_t *strides, const char *name); /* -1: out of memory */
 sn_kphase *sn_kernel_add_phase(sn_kernel *k, int n_grid, const int64_t *grid);
 
-/* A cursor: nodes go to the end of `region`; the first failure sticks in `status`. */
-typedef struct sn_kbuilder { sn_kernel *k; sn_kregion *region; sn_status status; const char *comment; } sn_kbuilder;
+/* A cursor: nodes go to `region`, in front of `before` (NULL: to its end); the first failure sticks in `status`. */
+typedef struct sn_kbuilder { sn_kernel *k; sn_kregion *region; sn_knode *before; sn_status status; const char *comment; } sn_kbuilder;
 sn_kvalue *sn_kb_const_f64(sn_kbuilder *b, sn_type t, double v);
 sn_kvalue *sn_kb_const_i64(sn_kbuilder *b, sn_type t, int64_t v);
 sn_kvalue *sn_kb_const_c128(sn_kbuilder *b, sn_type t, double re, double im);
 sn_kvalue *sn_kb_index(sn_kbuilder *b, sn_type t, const sn_ix *e);
 sn_kvalue *sn_kb_elt(sn_kbuilder *b, sn_opcode op, sn_type result, int n, sn_kvalue *const *operands);
+sn_kvalue *sn_kb_fma(sn_kbuilder *b, sn_kvalue *x, sn_kvalue *y, sn_kvalue *z); /* x * y + z */
 sn_kvalue *sn_kb_compare(sn_kbuilder *b, int direction, sn_kvalue *x, sn_kvalue *y, bool total_order);
 sn_kvalue *sn_kb_load(sn_kbuilder *b, int buffer, const sn_ix *const *at, int n_guards, const sn_ix_guard *guards, sn_kvalue *otherwise);
 void sn_kb_store(sn_kbuilder *b, int buffer, const sn_ix *const *at, int n_guards, const sn_ix_guard *guards, sn_kvalue *v);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* One element of an instruction that needs loops: reductions, windows, products. The generic road: right everywhere; templates are faster where they apply. */
+#include "elemental.h"
+
+#include <string.h>
+
+/* The type in which sums of t are kept: narrow floats in f32, rounded once at the end. */
+static sn_type sum_type(sn_type t) { return sn_type_is_float(t) && sn_type_bits(t) < 32 ? SN_TYPE_F32 : t; }
+
+static sn_kvalue *convert(lowering *L, sn_kvalue *v, sn_type t) {
+  if (!v || v->type == t) return v;
+  return sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &v);
+}
+
+static bool associative(sn_opcode op) {
+  switch (op) {
+    case SN_OP_ADD:
+    case SN_OP_MULTIPLY:
+    case SN_OP_MAXIMUM:
+    case SN_OP_MINIMUM:
+    case SN_OP_AND:
+    case SN_OP_OR:
+    case SN_OP_XOR: return true;
+    default: return false;
+  }
+}
+
+/* ---- nests of loops with carries ---- */
+
+typedef struct nest {
+  int n_loops, n_carries;
+  sn_knode *loops[SN_MAX_RANK * 2];
+  const sn_ix *vars[SN_MAX_RANK * 2];
+  sn_kvalue **carries; /* inside the innermost loop */
+} nest;
+
+/* Opens one loop a size, outermost first; the last is a vector loop of `lanes` when that is > 1. Carries run through all of them. */
+static bool nest_open(lowering *L, nest *n, int n_loops, const int64_t *sizes, int lanes, int n_carries, sn_kvalue *const *inits, const sn_opcode *combine) {
+  memset(n, 0, sizeof *n);
+  n->n_loops = n_loops;
+  n->n_carries = n_carries;
+  n->carries = SN_NEW_N(L->arena, sn_kvalue *, n_carries + 1);
+  if (!n->carries) {
+    L->b.status = SN_ERR_MEMORY;
+    return false;
+  }
+  for (int c = 0; c < n_carries; c++) n->carries[c] = inits[c];
+  for (int k = 0; k < n_loops; k++) {
+    bool vector = lanes > 1 && k == n_loops - 1;
+    n->vars[k] = lower_for(L, vector ? SN_KLOOP_VECTOR : SN_KLOOP_SEQ, vector ? lanes : 0, lower_const(L, 0), lower_const(L, sizes[k]), 1, n_carries, n->carries,
+                           vector ? combine : NULL, &n->loops[k]);
+    if (!n->vars[k]) return false;
+    for (int c = 0; c < n_carries; c++) n->carries[c] = &n->loops[k]->regions[0]->params[c];
+  }
+  return true;
+}
+
+/* Yields the next carries and closes; afterwards n->carries are the results. */
+static void nest_close(lowering *L, nest *n, sn_kvalue **next) {
+  for (int k = n->n_loops - 1; k >= 0 && L->b.status == SN_OK; k--) {
+    lower_end(L, n->n_carries, next, n->loops[k]);
+    for (int c = 0; c < n->n_carries; c++) next[c] = &n->loops[k]->results[c];
+  }
+  for (int c = 0; c < n->n_carries; c++) n->carries[c] = next[c];
+}
+
+/* ---- reduce ---- */
+
+/* Lanes for the innermost loop of a reduction over `size`; 1: no vector loop. */
+static int reduce_lanes(const lowering *L, int64_t size, sn_type t, bool recognised) {
+  int lanes = lower_lanes(L, t);
+  if (!recognised || lower_in_vector(L) || size < lanes || sn_type_is_complex(t)) return 1;
+  return lanes;
+}
+
+/* Symbols that stand for neighbouring dimensions, row-major, become one loop variable; the symbols are its digits. */
+static int merged_symbols(const sn_instr *i, const sn_index_map *map, int64_t *sizes) {
+  sn_ints dims = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
+  bool adjacent = dims.n == map->n_syms;
+  for (int64_t k = 1; k < dims.n; k++) adjacent &= dims.v[k] == dims.v[k - 1] + 1;
+  if (!adjacent || map->n_syms < 2) {
+    for (int k = 0; k < map->n_syms; k++) sizes[k] = map->sym_sizes[k];
+    return map->n_syms;
+  }
+  sizes[0] = 1;
+  for (int k = 0; k < map->n_syms; k++) sizes[0] *= map->sym_sizes[k];
+  return 1;
+}
+
+static void split_symbol(lowering *L, const sn_index_map *map, const sn_ix *flat, const sn_ix **syms) {
+  int64_t inner = 1;
+  for (int k = map->n_syms - 1; k >= 0; k--) {
+    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
+    syms[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, map->sym_sizes[k]);
+    inner *= map->sym_sizes[k];
+  }
+}
+
+static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx, uint32_t n) {
+  sn_index_map map;
+  sn_opcode op = SN_OP_ADD;
+  sn_kvalue *xs[64], *results[64], *inits[64];
+  const sn_ix *syms[SN_MAX_RANK];
+  int64_t sizes[SN_MAX_RANK];
+  if (!lower_index_map(L, i, output, &map)) return NULL;
+  bool binary = n == 1 && sn_computation_is_binary(i->called[0], &op) && associative(op);
+  sn_type t = sn_operand_shape(i, 0)->type, acc = binary && op == SN_OP_ADD ? sum_type(t) : t;
+  for (uint32_t k = 0; k < n; k++) inits[k] = lower_value(L, sn_instr_operand(i, n + k), 0, NULL);
+  if (binary) inits[0] = convert(L, inits[0], acc);
+  int n_loops = merged_symbols(i, &map, sizes);
+  nest loops;
+  int lanes = n_loops ? reduce_lanes(L, sizes[n_loops - 1], acc, binary) : 1;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, n_loops, sizes, lanes, (int)n, inits, &op)) return NULL;
+  if (n_loops == map.n_syms) memcpy(syms, loops.vars, sizeof(*syms) * (size_t)n_loops);
+  else split_symbol(L, &map, loops.vars[0], syms);
+  for (uint32_t k = 0; k < n; k++) {
+    const sn_ix *at[SN_MAX_RANK];
+    const sn_access *a = lower_access(L, i, &map, k);
+    if (!a || !lower_at(L, i, &map, a, idx, syms, at)) return NULL;
+    xs[n + k] = lower_value(L, sn_instr_operand(i, k), 0, at);
+    xs[k] = loops.carries[k];
+  }
+  if (L->b.status != SN_OK) return NULL;
+  if (binary) {
+    xs[1] = convert(L, xs[1], acc);
+    results[0] = sn_kb_elt(&L->b, op, acc, 2, xs);
+  } else if (!lower_apply(L, i->called[0], xs, (int)n, results)) {
+    return NULL;
+  }
+  nest_close(L, &loops, results);
+  if (binary) loops.carries[0] = convert(L, loops.carries[0], t);
+  for (uint32_t k = 0; k < n; k++) lower_remember(L, i, (int)k, idx, loops.carries[k]);
+  return L->b.status == SN_OK ? loops.carries[output] : NULL;
+}
+
+sn_kvalue *lower_emit_reduce(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
+  uint32_t n = i->n_operands / 2;
+  if (n > 32) {
+    lower_fail(L, i, "more than 32 arrays reduced at once");
+    return NULL;
+  }
+  return emit_reduce_all(L, i, output, idx, n);
+}
+
+/* ---- reduce-window ---- */
+
+static sn_kvalue *select_in(lowering *L, sn_kvalue *inside, sn_kvalue *v, sn_kvalue *outside) {
+  sn_kvalue *xs[3] = {inside, v, outside};
+  return v && outside ? sn_kb_elt(&L->b, SN_OP_SELECT, v->type, 3, xs) : NULL;
+}
+
+sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
+  uint32_t n = i->n_operands / 2;
+  sn_index_map map;
+  sn_kvalue *xs[64], *results[64], *inits[64];
+  sn_opcode op;
+  if (n > 32) {
+    lower_fail(L, i, "more than 32 arrays reduced at once");
+    return NULL;
+  }
+  if (!lower_index_map(L, i, output, &map)) return NULL;
+  bool sum = n == 1 && sn_computation_is_binary(i->called[0], &op) && op == SN_OP_ADD;
+  sn_type t = sn_operand_shape(i, 0)->type, acc = sum ? sum_type(t) : t;
+  for (uint32_t k = 0; k < n; k++) inits[k] = lower_value(L, sn_instr_operand(i, n + k), 0, NULL);
+  if (sum) inits[0] = convert(L, inits[0], acc);
+  nest loops;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, map.n_syms, map.sym_sizes, 1, (int)n, inits, NULL)) return NULL;
+  for (uint32_t k = 0; k < n; k++) {
+    const sn_ix *at[SN_MAX_RANK];
+    const sn_access *a = lower_access(L, i, &map, k);
+    if (!a) return NULL;
+    int before = lower_push_guards(L, i, &map, a, idx, loops.vars);
+    sn_kvalue *inside = L->n_guards > before ? lower_guard_value(L, L->n_guards - before, &L->guards[before]) : NULL;
+    sn_kvalue *v = lower_at(L, i, &map, a, idx, loops.vars, at) ? lower_value(L, sn_instr_operand(i, k), 0, at) : NULL;
+    L->n_guards = before;
+    if (sum) v = convert(L, v, acc);
+    xs[n + k] = inside ? select_in(L, inside, v, inits[k]) : v;
+    xs[k] = loops.carries[k];
+    if (!xs[n + k]) return NULL;
+  }
+  if (sum) results[0] = sn_kb_elt(&L->b, SN_OP_ADD, acc, 2, xs);
+  else if (!lower_apply(L, i->called[0], xs, (int)n, results)) return NULL;
+  nest_close(L, &loops, results);
+  if (sum) loops.carries[0] = convert(L, loops.carries[0], t);
+  for (uint32_t k = 0; k < n; k++) lower_remember(L, i, (int)k, idx, loops.carries[k]);
+  return L->b.status == SN_OK ? loops.carries[output] : NULL;
+}
+
+/* ---- products ---- */
+
+/* acc + x * y: one rounding for floats. */
+static sn_kvalue *multiply_add(lowering *L, sn_kvalue *x, sn_kvalue *y, sn_kvalue *acc) {
+  sn_kvalue *xs[3] = {x, y, acc};
+  if (!x || !y || !acc) return NULL;
+  if (acc->type == SN_TYPE_F32 || acc->type == SN_TYPE_F64) return sn_kb_fma(&L->b, x, y, acc);
+  sn_kvalue *sum[2] = {acc, sn_kb_elt(&L->b, SN_OP_MULTIPLY, acc->type, 2, xs)};
+  return sn_kb_elt(&L->b, SN_OP_ADD, acc->type, 2, sum);
+}
+
+static sn_type product_type(const sn_instr *i) {
+  sn_type t = sum_type(i->shape->type), x = sn_operand_shape(i, 0)->type;
+  /* Integer products of narrow operands are summed in the result's type; float ones at least in the operands'. */
+  if (sn_type_is_float(t) && sn_type_is_float(x) && sn_type_bits(x) > sn_type_bits(t)) return x;
+  return t;
+}
+
+static sn_kvalue *emit_product(lowering *L, const sn_instr *i, const sn_index_map *map, const sn_ix *const *idx) {
+  sn_type t = product_type(i);
+  sn_kvalue *init = sn_kb_const_f64(&L->b, t, 0), *xs[2], *next;
+  nest loops;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, map->n_syms, map->sym_sizes, 1, 1, &init, NULL)) return NULL;
+  sn_kvalue *inside = NULL;
+  for (uint32_t k = 0; k < 2; k++) {
+    const sn_ix *at[SN_MAX_RANK];
+    const sn_access *a = lower_access(L, i, map, k);
+    if (!a) return NULL;
+    int before = lower_push_guards(L, i, map, a, idx, loops.vars);
+    if (L->n_guards > before) inside = lower_guard_value(L, L->n_guards - before, &L->guards[before]);
+    sn_kvalue *v = lower_at(L, i, map, a, idx, loops.vars, at) ? lower_value(L, sn_instr_operand(i, k), 0, at) : NULL;
+    L->n_guards = before;
+    xs[k] = convert(L, v, t);
+    if (!xs[k]) return NULL;
+  }
+  next = multiply_add(L, xs[0], xs[1], loops.carries[0]);
+  if (inside) next = select_in(L, inside, next, loops.carries[0]);
+  nest_close(L, &loops, &next);
+  return convert(L, loops.carries[0], i->shape->type);
+}
+
+sn_kvalue *lower_emit_dot(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
+  sn_index_map map;
+  return lower_index_map(L, i, output, &map) ? emit_product(L, i, &map, idx) : NULL;
+}
+
+sn_kvalue *lower_emit_convolution(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) { return lower_emit_dot(L, i, output, idx); }

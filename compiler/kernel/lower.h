@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What the files that lower HLO to kernels share.
+ *
+ * Lowering is elemental: `lower_value(L, instr, idx)` gives the element of `instr` at an index as a kernel value, recursing through operands by the op's index rule.
+ * A value is emitted in the outermost open region in which its index variables exist, and remembered there: a row's mean, needed for each column, is so computed
+ * once a row with no further rule. What a template keeps in a tile (a product, a materialised row) it enters with lower_override. */
+#ifndef SINTER_LOWER_H
+#define SINTER_LOWER_H
+
+#include "sinter/compiler.h"
+#include "sinter/kernel.h"
+#include "sinter/target.h"
+
+typedef struct lower_region { /* an open region and the child node whose region is open inside it */
+  sn_kregion *region;
+  sn_knode *child;
+  bool vector;            /* the body of a vector loop, or inside one */
+} lower_region;
+
+typedef struct lower_memo {
+  const sn_instr *instr;
+  int output;
+  int n;
+  const sn_ix *idx[SN_MAX_RANK];
+  int n_guards;
+  const sn_ix_guard *guards;
+  sn_kvalue *value;
+  sn_kregion *region;
+  struct lower_memo *next;
+} lower_memo;
+
+/* Elements of an instruction that live in a tile: element idx is tile[idx[k] - base[k] for the dims kept]. */
+typedef struct lower_tile {
+  const sn_instr *instr;
+  int output;
+  int buffer;
+  int n;                  /* rank of the tile */
+  const int *dims;        /* tile dim k is dimension dims[k] of the instruction */
+  const sn_ix *const *base; /* origin a tile dim; NULL: zero */
+  struct lower_tile *next;
+} lower_tile;
+
+typedef struct lower_arg { /* a scalar computation's parameter bound to a value */
+  const sn_computation *c;
+  sn_kvalue *const *values;
+  struct lower_arg *next;
+} lower_arg;
+
+#define LOWER_MAX_DEPTH 64
+#define LOWER_MAX_RECURSION 512
+#define LOWER_MAX_GUARDS 64
+#define LOWER_MEMO 1024
+
+typedef struct lowering {
+  sn_diag *d;
+  sn_arena *arena;
+  const sn_target *target;
+  const sn_instr *root;          /* the instruction lowered */
+  const sn_computation *body;    /* of a fusion; NULL: a single op, whose operands are the parameters */
+  sn_kernel *k;
+  sn_kbuilder b;
+  int n_operands;
+  int *operand_buffer;           /* by operand number; -1: not an array */
+  int n_outputs;
+  const sn_instr **outputs;      /* instructions that give the result leaves */
+  int *output_index;             /* element of a variadic op's result; 0 otherwise */
+  int *output_buffer;
+  lower_region stack[LOWER_MAX_DEPTH];
+  int depth;
+  int n_depths[2], cap_depths[2];
+  int *depths[2];                /* stack depth at which DIM k (0) and SYM k (1) exist */
+  lower_memo *memo[LOWER_MEMO];
+  lower_tile *tiles;
+  lower_arg *args;
+  sn_ix_guard guards[LOWER_MAX_GUARDS]; /* conditions under which what is being emitted matters: every load below carries them */
+  int n_guards;
+  int width;                     /* lanes of the vector loops, by element width of the widest common type */
+  int recursion;
+} lowering;
+
+/* A place to come back to. */
+typedef struct lower_mark {
+  int depth;
+  sn_kregion *region;
+  sn_knode *before;
+  lower_region stack[LOWER_MAX_DEPTH];
+} lower_mark;
+
+/* The element of result leaf `output` of `i` at idx (rank of i's shape). */
+sn_kvalue *lower_value(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
+/* A scalar computation (reducer, comparator, map) applied to values; results: n of them (tuple roots). */
+bool lower_apply(lowering *L, const sn_computation *c, sn_kvalue *const *args, int n_results, sn_kvalue **results);
+sn_status lower_fail(lowering *L, const sn_instr *i, const char *what); /* "… has no lowering", sticky */
+void lower_override(lowering *L, const sn_instr *i, int output, int buffer, int n, const int *dims, const sn_ix *const *base);
+
+int lower_depth_of(const lowering *L, const sn_ix *e);   /* stack depth at which the expression's variables exist */
+int lower_guards_depth(const lowering *L);
+bool lower_in_vector(const lowering *L);
+void lower_push(lowering *L, sn_knode *node, sn_kregion *region, bool vector);
+void lower_pop(lowering *L);
+void lower_hoist(lowering *L, int depth, lower_mark *mark);
+void lower_unhoist(lowering *L, const lower_mark *mark);
+const sn_ix *lower_bind(lowering *L, sn_kvalue *v, int64_t lo, int64_t hi);
+sn_kvalue *lower_recall(const lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
+void lower_remember(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx, sn_kvalue *v);
+
+/* Loops that the region stack knows. */
+const sn_ix *lower_for(lowering *L, sn_kloop loop, int width, const sn_ix *lo, const sn_ix *hi, int64_t step, int n_carries, sn_kvalue *const *inits, const sn_opcode *combine,
+                       sn_knode **node);
+void lower_end(lowering *L, int n, sn_kvalue *const *yields, sn_knode *node); /* yields and closes */
+sn_kphase *lower_phase(lowering *L, int n_grid, const int64_t *grid);  /* opens its body; closes the former */
+const sn_ix *lower_const(lowering *L, int64_t v);
+const sn_ix *lower_grid(lowering *L, int k); /* variable k of the open phase */
+/* The pred "all guards hold" as a value. */
+sn_kvalue *lower_guard_value(lowering *L, int n, const sn_ix_guard *guards);
+int lower_lanes(const lowering *L, sn_type t);
+bool lower_is_param(const lowering *L, const sn_instr *i, int *operand);
+
+/* Templates: each opens its phases and stores all outputs. */
+void lower_loop(lowering *L);
+void lower_rows(lowering *L, int n_row_dims);
+void lower_column_reduce(lowering *L);
+void lower_dot_template(lowering *L, const sn_instr *dot);
+void lower_scatter(lowering *L);
+void lower_sort(lowering *L);
+void lower_update_slice(lowering *L);
+
+#endif
