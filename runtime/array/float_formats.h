@@ -59,33 +59,33 @@ static inline uint16_t encode_bf16(float f) {
   return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
+/* c ? a : b as arithmetic. A conditional would let the compiler move a float operation under a branch, which it then may not undo. */
+static inline uint32_t select_u32(bool c, uint32_t a, uint32_t b) {
+  uint32_t mask = 0 - (uint32_t)c;
+  return (a & mask) | (b & ~mask);
+}
+
+/* All cases computed, one picked: no branches, so that loops over these become vector code. */
 static inline float decode_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
   uint32_t o = (uint32_t)(h & 0x7fffu) << 13;
-  uint32_t exponent = o & 0x0f800000u;
-  o += (127u - 15) << 23;
-  if (exponent == 0x0f800000u) {
-    o += (128u - 16) << 23; /* infinity, NaN */
-  } else if (exponent == 0) {
-    /* Subnormal: give it a leading one and take it away again, which normalises. */
-    o = f32_bits(f32_from_bits(o + (1u << 23)) - f32_from_bits(113u << 23));
-  }
-  return f32_from_bits(o | sign);
+  uint32_t normal = o + ((127u - 15) << 23);
+  uint32_t special = normal + ((128u - 16) << 23); /* infinity, NaN */
+  /* Subnormal: give it a leading one and take it away again, which normalises. */
+  uint32_t subnormal = f32_bits(f32_from_bits(normal + (1u << 23)) - f32_from_bits(113u << 23));
+  uint32_t finite = select_u32(o < 0x00800000u, subnormal, normal);
+  return f32_from_bits(select_u32(o >= 0x0f800000u, special, finite) | sign);
 }
 
 static inline uint16_t encode_f16(float f) {
   uint32_t u = f32_bits(f);
   uint32_t a = u & 0x7fffffffu;
-  uint32_t o;
-  if (a >= 0x47800000u) { /* 65536 and above */
-    o = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  } else if (a < 0x38800000u) {
-    /* Below 2^-14: adding 0.5 leaves units of 2^-24, the subnormals' step, in the last place; the addition rounds. */
-    o = f32_bits(f32_from_bits(a) + 0.5f) - 0x3f000000u;
-  } else {
-    o = (a - ((127u - 15) << 23) + 0xfffu + (a >> 13 & 1)) >> 13;
-  }
-  return (uint16_t)(o | (u >> 16 & 0x8000u));
+  uint32_t normal = (a - ((127u - 15) << 23) + 0xfffu + (a >> 13 & 1)) >> 13;
+  /* Below 2^-14: adding 0.5 leaves units of 2^-24, the subnormals' step, in the last place; the addition rounds. */
+  uint32_t subnormal = f32_bits(f32_from_bits(a) + 0.5f) - 0x3f000000u;
+  uint32_t special = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  uint32_t finite = select_u32(a < 0x38800000u, subnormal, normal);
+  return (uint16_t)(select_u32(a >= 0x47800000u, special, finite) | (u >> 16 & 0x8000u)); /* from 65536 on */
 }
 
 #endif

@@ -4,13 +4,13 @@
 #include <math.h>
 
 const slow_format slow_formats[] = {
-    {SN_TYPE_BF16, 16, 8, 7, 127, SLOW_IEEE},         {SN_TYPE_F16, 16, 5, 10, 15, SLOW_IEEE},
-    {SN_TYPE_F8E5M2, 8, 5, 2, 15, SLOW_IEEE},         {SN_TYPE_F8E4M3, 8, 4, 3, 7, SLOW_IEEE},
-    {SN_TYPE_F8E4M3FN, 8, 4, 3, 7, SLOW_ONES_NAN},    {SN_TYPE_F8E4M3B11FNUZ, 8, 4, 3, 11, SLOW_FNUZ},
-    {SN_TYPE_F8E5M2FNUZ, 8, 5, 2, 16, SLOW_FNUZ},     {SN_TYPE_F8E4M3FNUZ, 8, 4, 3, 8, SLOW_FNUZ},
-    {SN_TYPE_F8E3M4, 8, 3, 4, 3, SLOW_IEEE},          {SN_TYPE_F8E8M0FNU, 8, 8, 0, 127, SLOW_EXPONENT},
-    {SN_TYPE_F6E2M3FN, 6, 2, 3, 1, SLOW_FINITE},      {SN_TYPE_F6E3M2FN, 6, 3, 2, 3, SLOW_FINITE},
-    {SN_TYPE_F4E2M1FN, 4, 2, 1, 1, SLOW_FINITE},
+    {SN_TYPE_BF16, 16, 8, 7, 127, SLOW_IEEE, 0x7f7f},         {SN_TYPE_F16, 16, 5, 10, 15, SLOW_IEEE, 0x7bff},
+    {SN_TYPE_F8E5M2, 8, 5, 2, 15, SLOW_IEEE, 0x7b},         {SN_TYPE_F8E4M3, 8, 4, 3, 7, SLOW_IEEE, 0x77},
+    {SN_TYPE_F8E4M3FN, 8, 4, 3, 7, SLOW_ONES_NAN, 0x7e},    {SN_TYPE_F8E4M3B11FNUZ, 8, 4, 3, 11, SLOW_FNUZ, 0x7f},
+    {SN_TYPE_F8E5M2FNUZ, 8, 5, 2, 16, SLOW_FNUZ, 0x7f},     {SN_TYPE_F8E4M3FNUZ, 8, 4, 3, 8, SLOW_FNUZ, 0x7f},
+    {SN_TYPE_F8E3M4, 8, 3, 4, 3, SLOW_IEEE, 0x6f},          {SN_TYPE_F8E8M0FNU, 8, 8, 0, 127, SLOW_EXPONENT, 0xfe},
+    {SN_TYPE_F6E2M3FN, 6, 2, 3, 1, SLOW_FINITE, 0x1f},      {SN_TYPE_F6E3M2FN, 6, 3, 2, 3, SLOW_FINITE, 0x1f},
+    {SN_TYPE_F4E2M1FN, 4, 2, 1, 1, SLOW_FINITE, 0x07},
 };
 const int n_slow_formats = sizeof slow_formats / sizeof slow_formats[0];
 
@@ -35,11 +35,7 @@ double slow_decode(const slow_format *f, uint32_t code) {
   return sign ? -v : v;
 }
 
-uint32_t slow_max(const slow_format *f) {
-  uint32_t code = f->special == SLOW_EXPONENT ? 254 : (1u << (f->bits - 1)) - 1;
-  while (!isfinite(slow_decode(f, code))) code--;
-  return code;
-}
+uint32_t slow_max(const slow_format *f) { return f->max; }
 
 /* Nearest code of v >= 0, ties to even; slow_max + 1 on overflow. */
 static uint32_t nearest(const slow_format *f, long double v) {

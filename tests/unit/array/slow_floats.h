@@ -17,6 +17,7 @@ typedef struct slow_format {
   sn_type type;
   int bits, exponent_bits, mantissa_bits, bias;
   slow_special special;
+  uint32_t max; /* code of the largest finite value */
 } slow_format;
 
 extern const slow_format slow_formats[];
@@ -26,6 +27,6 @@ const slow_format *slow_find(sn_type t); /* NULL: f32, f64 or no float */
 double slow_decode(const slow_format *f, uint32_t code);
 /* May code be the conversion of v? Any NaN of the format does for NaN. */
 bool slow_is_conversion(const slow_format *f, long double v, uint32_t code);
-uint32_t slow_max(const slow_format *f); /* code of the largest finite value */
+uint32_t slow_max(const slow_format *f);
 
 #endif

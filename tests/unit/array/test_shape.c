@@ -56,9 +56,10 @@ START_TEST(printing) {
 END_TEST
 
 static const sn_layout *tiled(int rank) {
-  const sn_tile tiles[] = {{2, DIMS(8, 128)}, {2, DIMS(SN_TILE_COMBINE, 1)}};
+  static const int64_t first[] = {8, 128}, second[] = {SN_TILE_COMBINE, 1};
+  static const sn_tile tiles[] = {{2, first}, {2, second}};
   sn_layout_extra *extra = SN_NEW(arena, sn_layout_extra);
-  *extra = (sn_layout_extra){.n_tiles = 2, .tiles = sn_arena_copy(arena, tiles, sizeof tiles), .tail_padding = 16,
+  *extra = (sn_layout_extra){.n_tiles = 2, .tiles = tiles, .tail_padding = 16,
                              .index_type = SN_TYPE_U32, .pointer_type = SN_TYPE_U16, .element_bits = 4,
                              .memory_space = 1, .dynamic_prefix = 8, .dim_levels = "D,C", .split_configs = "0:4",
                              .physical = f32(1, DIMS(4))};

@@ -10,7 +10,7 @@ typedef struct zip_file {
 } zip_file;
 
 static void put(zip_file *z, uint64_t v, int bytes) {
-  for (int i = 0; i < bytes; i++) z->bytes[z->n++] = (uint8_t)(v >> (8 * i));
+  for (int i = 0; i < bytes; i++, v >>= 8) z->bytes[z->n++] = (uint8_t)v;
 }
 
 static void put_text(zip_file *z, const void *text, size_t n) {
