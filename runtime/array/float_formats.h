@@ -83,7 +83,7 @@ static inline uint16_t encode_f16(float f) {
   uint32_t normal = (a - ((127u - 15) << 23) + 0xfffu + (a >> 13 & 1)) >> 13;
   /* Below 2^-14: adding 0.5 leaves units of 2^-24, the subnormals' step, in the last place; the addition rounds. */
   uint32_t subnormal = f32_bits(f32_from_bits(a) + 0.5f) - 0x3f000000u;
-  uint32_t special = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  uint32_t special = 0x7c00u | (uint32_t)(a > 0x7f800000u) << 9; /* infinity, or with the next bit NaN */
   uint32_t finite = select_u32(a < 0x38800000u, subnormal, normal);
   return (uint16_t)(select_u32(a >= 0x47800000u, special, finite) | (u >> 16 & 0x8000u)); /* from 65536 on */
 }
