@@ -16,9 +16,8 @@ static sn_loc loc_of_offset(const sn_json *j, size_t at) {
   return loc;
 }
 
-sn_status sn_json_read(sn_diag *d, const char *path, sn_json *out) {
-  *out = (sn_json){.d = d, .path = path};
-  SN_TRY(sn_file_read(d, path, &out->text, &out->n_bytes));
+/* out->text is owned already. */
+static sn_status parse_text(sn_diag *d, const char *path, sn_json *out) {
   sn_diag_set_source(d, path, out->text, out->n_bytes);
   const char *end = out->text;
   out->root = cJSON_ParseWithLengthOpts(out->text, out->n_bytes, &end, false);
@@ -28,6 +27,20 @@ sn_status sn_json_read(sn_diag *d, const char *path, sn_json *out) {
   if (out->n_bytes == 0) sn_hint(d, "the file is empty");
   sn_json_finish(out);
   return s;
+}
+
+sn_status sn_json_read(sn_diag *d, const char *path, sn_json *out) {
+  *out = (sn_json){.d = d, .path = path};
+  SN_TRY(sn_file_read(d, path, &out->text, &out->n_bytes));
+  return parse_text(d, path, out);
+}
+
+sn_status sn_json_parse(sn_diag *d, const char *path, const char *text, size_t n_bytes, sn_json *out) {
+  *out = (sn_json){.d = d, .path = path, .text = sn_alloc(n_bytes + 1), .n_bytes = n_bytes};
+  if (!out->text) return sn_out_of_memory(d, n_bytes + 1);
+  memcpy(out->text, text, n_bytes);
+  out->text[n_bytes] = 0;
+  return parse_text(d, path, out);
 }
 
 void sn_json_finish(sn_json *j) {

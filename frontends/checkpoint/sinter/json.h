@@ -21,6 +21,8 @@ typedef struct sn_json {
 
 /* Reads a file that must hold one object. Syntax errors at file:line:col. `path` and d must outlive the result. */
 SN_NODISCARD sn_status sn_json_read(sn_diag *d, const char *path, sn_json *out);
+/* The same for a text in memory (copied), called `path` in messages. */
+SN_NODISCARD sn_status sn_json_parse(sn_diag *d, const char *path, const char *text, size_t n_bytes, sn_json *out);
 void sn_json_finish(sn_json *j);
 
 /* Where the key first stands in the text; the file alone when it does not. */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Models by name or by Hugging Face config.json. */
+#ifndef SINTER_MODELS_H
+#define SINTER_MODELS_H
+
+#include "sinter/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sn_model sn_model;
+
+typedef struct sn_model_options {
+  size_t struct_size;
+  int64_t n_labels;                /* replaces the configuration's; 0: as it says */
+  const char *const *label_names;  /* n_labels of them, or NULL: LABEL_0, … */
+  int64_t channels, height, width; /* of the images; 0: as the configuration says */
+  sn_conv_layout layout;           /* how images come; SN_NHWC is the zero value */
+} sn_model_options;
+/* layout is SN_NCHW, as Hugging Face's pixel_values are. */
+void sn_model_options_init(sn_model_options *o);
+
+/* name: a preset (sn_model_presets), or NULL; config: path of a config.json, or NULL. With both, the config's model_type must be the name's or the name a
+ * model type. Every field that changes the maths is obeyed; what is not known is refused by name, at file:line. */
+SN_NODISCARD sn_status sn_model_create(sn_diag *d, const char *name, const char *config, const sn_model_options *o, sn_model **out);
+void sn_model_destroy(sn_model *m);
+const char *sn_model_presets(void); /* "vit-b16, vit-tiny, …" for messages */
+
+typedef struct sn_model_info {
+  const char *type;   /* model_type: "vit" */
+  int64_t n_labels;
+  const char *const *label_names;
+  int64_t channels, height, width;
+  sn_conv_layout layout;
+  const char *const *head; /* names of the classifier's parameters begin with one of these; ends with NULL */
+} sn_model_info;
+const sn_model_info *sn_model_get_info(const sn_model *m);
+const sn_model_spec *sn_model_get_spec(const sn_model *m);
+/* Writes config.json: the one that was read, with what the options changed. */
+SN_NODISCARD sn_status sn_model_write_config(sn_diag *d, const sn_model *m, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
