@@ -16,6 +16,8 @@ bool lower_at(lowering *L, const sn_instr *i, const sn_index_map *map, const sn_
 int lower_push_guards(lowering *L, const sn_instr *i, const sn_index_map *map, const sn_access *a, const sn_ix *const *idx, const sn_ix *const *syms);
 const sn_ix *lower_start(lowering *L, const sn_instr *start, int64_t full, int64_t size);
 
+sn_kvalue *lower_identity(lowering *L, sn_opcode op, sn_type t); /* of an associative op */
+
 sn_kvalue *lower_emit_reduce(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_dot(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);

@@ -2,6 +2,7 @@
 /* One element of an instruction that needs loops: reductions, windows, products. The generic road: right everywhere; templates are faster where they apply. */
 #include "elemental.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The type in which sums of t are kept: narrow floats in f32, rounded once at the end. */
@@ -22,6 +23,23 @@ static bool associative(sn_opcode op) {
     case SN_OP_OR:
     case SN_OP_XOR: return true;
     default: return false;
+  }
+}
+
+/* Start value that changes nothing: 0, 1, the lowest, the highest, all ones. */
+sn_kvalue *lower_identity(lowering *L, sn_opcode op, sn_type t) {
+  bool is_float = sn_type_is_float(t), lowest = op == SN_OP_MAXIMUM;
+  int bits = sn_type_bits(t);
+  switch (op) {
+    case SN_OP_MULTIPLY: return sn_kb_const_f64(&L->b, t, 1);
+    case SN_OP_AND: return sn_kb_const_i64(&L->b, t, t == SN_TYPE_PRED ? 1 : -1);
+    case SN_OP_MAXIMUM:
+    case SN_OP_MINIMUM:
+      if (is_float) return sn_kb_const_f64(&L->b, t, lowest ? (double)-INFINITY : (double)INFINITY);
+      if (t == SN_TYPE_PRED) return sn_kb_const_i64(&L->b, t, !lowest);
+      if (sn_type_is_signed(t)) return sn_kb_const_i64(&L->b, t, lowest ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits));
+      return sn_kb_const_i64(&L->b, t, lowest ? 0 : (int64_t)(UINT64_MAX >> (64 - bits)));
+    default: return sn_kb_const_f64(&L->b, t, 0);
   }
 }
 

@@ -11,7 +11,8 @@ extern "C" {
 
 /* Parses one module. `file` names the text in locations (copied). Reports as many faults as it can find at file:line:col, with the line and a hint;
  * then SN_ERR_SYNTAX (or the first fault's status). Does not verify beyond what parsing needs: call sn_module_verify after it.
- * Never crashes, hangs or recurses by user-controlled depth. The text may be any bytes. */
+ * Never crashes, hangs or recurses by user-controlled depth. The text may be any bytes.
+ * Registers `text` on d as the source of `file` (sn_diag_set_source), so that later reports show its lines: keep it while d reports on this module. */
 SN_NODISCARD sn_status sn_hlo_parse(sn_diag *d, const char *file, const char *text, size_t n_bytes, sn_module **out);
 
 /* Small pieces in the same syntax, for tools and tests: a shape, a literal behind its shape (`f32[2] {1, 2}`), a window, a sharding. */
