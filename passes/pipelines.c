@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The pipelines, on one screen. Each line: pass, lowest -O at which it runs, and why it stands where it stands. */
+#include "passes_internal.h"
+
+#include <string.h>
+
+#define P(id, level) {SN_STEP_PASS, SN_PASS_##id, level, NULL, 0}
+#define GROUP(text, rounds) {SN_STEP_GROUP, SN_PASS_COUNT, 0, text, rounds}
+#define END {SN_STEP_END, SN_PASS_COUNT, 0, NULL, 0}
+#define STOP {SN_STEP_STOP, SN_PASS_COUNT, 0, NULL, 0}
+
+/* Every pipeline opens so: whoever wrote the module, afterwards it has one form. */
+#define CANONICAL                                                                                                    \
+  P(dce, 0),             /* first: what nobody reads costs nothing in all that follows */                            \
+  P(strip_layouts, 0),   /* before any rewrite: later passes see values, not memory */                               \
+  P(inline, 0),          /* before flatten: what is inlined need not be copied */                                    \
+  P(flatten, 0),         /* before loop and branch passes: they edit bodies that have one caller */                  \
+  P(tuple_simplify, 0),  /* after inline: calls returned tuples */                                                   \
+  P(zero_size, 0),       /* before products are canonical: their reshapes divide by sizes */                         \
+  P(conv_canonical, 0),  /* before dot_canonical: convolutions without space become dots */                          \
+  P(dot_canonical, 0),   /* before algebra: its rules for products know the canonical form alone */                  \
+  P(dedup, 0),           /* before cse: equal reducers must be one for their callers to be equal */                  \
+  P(dce, 0)
+
+/* To a fixed point: each pass feeds the others. */
+#define SIMPLIFY                                                                                                     \
+  GROUP("simplify", 8),                                                                                              \
+  P(algebra, 1),                                                                                                     \
+  P(algebra_reassoc, 1), /* exact rules first: they keep more */                                                     \
+  P(algebra_formula, 1),                                                                                             \
+  P(dot_canonical, 1),   /* convolutions of one pixel became dots */                                                 \
+  P(tuple_simplify, 1),                                                                                              \
+  P(cse, 1),             /* before dce: leaves dead copies behind */                                                 \
+  P(dce, 1),             /* last: the next round sees true numbers of users */                                       \
+  END
+
+static const sn_step cpu[] = {CANONICAL, SIMPLIFY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, STOP};
+static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
+
+static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};
+
+const sn_step *sn_pipeline_find(const char *name) {
+  for (size_t k = 0; k < sizeof pipelines / sizeof *pipelines; k++) {
+    if (strcmp(pipelines[k].name, name) == 0) return pipelines[k].steps;
+  }
+  return NULL;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "pass_options.h"
+
+#include <regex.h>
+#include <string.h>
+
+const sn_option sn_options_passes[] = {
+    {"opt-level", 'O', SN_OPT_INT, "N", "2", "how much to optimise, 0 to 3", 0, 3},
+    {"numeric", 0, SN_OPT_CHOICE, "default|strict", "default", "strict: passes that change no bit alone", 0, 0},
+    {"layout", 0, SN_OPT_CHOICE, "auto|nhwc|nchw", "auto", "layout of convolutions", 0, 0},
+    {"attention", 0, SN_OPT_CHOICE, "fused|eager", "fused", "attention as one kernel, or as it was written", 0, 0},
+    {"memory-limit", 0, SN_OPT_SIZE, "SIZE", NULL, "recompute values to stay below this many bytes", 0, 0},
+    {"limit", 0, SN_OPT_TEXT, "PASS:N", NULL, "let PASS apply at most N rewrites", 0, 0},
+    {"disable-pass", 0, SN_OPT_LIST, "PASS", NULL, "leave a pass out; may be given several times", 0, 0},
+    {"stop-after", 0, SN_OPT_TEXT, "PASS[#K]", NULL, "stop behind the K-th run of PASS, the first by default", 0, 0},
+    {"verify-each", 0, SN_OPT_FLAG, NULL, NULL, "verify the module behind every pass that changed it", 0, 0},
+    {"time-passes", 0, SN_OPT_FLAG, NULL, NULL, "print seconds, runs and instruction counts of each pass", 0, 0},
+    {"remarks", 0, SN_OPT_MAYBE, "REGEX", NULL, "print what passes decided and why; only remarks that match", 0, 0},
+    {"why-not-fused", 0, SN_OPT_TEXT, "A,B", NULL, "print what was decided about fusing instructions A and B", 0, 0},
+    {"json", 0, SN_OPT_FLAG, NULL, NULL, "remarks and times as one JSON object a line", 0, 0},
+    {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
+
+sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out) {
+  memset(out, 0, sizeof *out);
+  sn_pass_options *p = &out->options;
+  sn_pass_options_init(p);
+  p->opt_level = (int)sn_opt_int(o, "opt-level");
+  p->numeric = strcmp(sn_opt_text(o, "numeric"), "strict") == 0 ? SN_EXACT : SN_FORMULA;
+  p->layout = sn_opt_text(o, "layout");
+  p->attention = sn_opt_text(o, "attention");
+  p->memory_limit = sn_opt_int(o, "memory-limit");
+  p->limit = sn_opt_text(o, "limit");
+  p->stop_after = sn_opt_text(o, "stop-after");
+  p->verify_each = sn_opt_flag(o, "verify-each");
+  size_t n = sn_opt_count(o, "disable-pass");
+  out->disabled = sn_alloc_zero(n + 1, sizeof *out->disabled);
+  if (!out->disabled) return sn_out_of_memory(d, (n + 1) * sizeof *out->disabled);
+  for (size_t i = 0; i < n; i++) out->disabled[i] = sn_opt_at(o, "disable-pass", i);
+  p->disable = out->disabled;
+  if (sn_opt_given(o, "remarks") || sn_opt_given(o, "why-not-fused")) SN_TRY(sn_remarks_create(&out->remarks));
+  p->remarks = out->remarks;
+  return SN_OK;
+}
+
+void sn_pass_setup_finish(sn_pass_setup *s) {
+  sn_free(s->disabled);
+  sn_remarks_destroy(s->remarks);
+  memset(s, 0, sizeof *s);
+}
+
+/* ---- remarks ---- */
+
+static void print_line(const sn_remark *r, bool json) {
+  sn_str line = {0};
+  if (json) sn_remark_print_json(&line, r);
+  else sn_remark_print(&line, r);
+  if (!line.failed) fprintf(stderr, "%s\n", line.data);
+  sn_str_finish(&line);
+}
+
+static sn_status print_remarks(sn_diag *d, const char *pattern, bool json, const sn_remarks *all) {
+  regex_t re;
+  bool filtered = pattern && *pattern;
+  if (filtered && regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+    return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--remarks: '%s' is no regular expression", pattern);
+  }
+  for (size_t i = 0; i < sn_remarks_count(all); i++) {
+    const sn_remark *r = sn_remarks_get(all, i);
+    sn_str line = {0};
+    sn_remark_print(&line, r);
+    if (!line.failed && (!filtered || regexec(&re, line.data, 0, NULL, 0) == 0)) print_line(r, json);
+    sn_str_finish(&line);
+  }
+  if (filtered) regfree(&re);
+  return SN_OK;
+}
+
+static bool is_word(const char *word, size_t n, const char *name) {
+  if (n && *word == '%') word++, n--;
+  return name && strlen(name) == n && memcmp(word, name, n) == 0;
+}
+
+/* Remarks about the pair, in either order; without any, those about one of the two say at least what became of it. */
+static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_remarks *all) {
+  const char *comma = strchr(pair, ',');
+  if (!comma) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--why-not-fused wants two instruction names: A,B");
+  size_t na = (size_t)(comma - pair), nb = strlen(comma + 1), n_found = 0;
+  const char *b = comma + 1;
+  for (int round = 0; round < 2 && n_found == 0; round++) {
+    for (size_t i = 0; i < sn_remarks_count(all); i++) {
+      const sn_remark *r = sn_remarks_get(all, i);
+      bool sa = is_word(pair, na, r->subject), oa = is_word(pair, na, r->object), sb = is_word(b, nb, r->subject), ob = is_word(b, nb, r->object);
+      if (round == 0 ? !((sa && ob) || (sb && oa)) : !(sa || sb || oa || ob)) continue;
+      n_found++;
+      print_line(r, json);
+    }
+  }
+  if (!n_found) fprintf(stderr, "no pass decided anything about %.*s or %s\n", (int)na, pair, b);
+  return SN_OK;
+}
+
+/* ---- times ---- */
+
+static void print_times(const sn_pass_report *report, bool json) {
+  if (!json) fprintf(stderr, "%-20s %10s %6s %8s %10s %10s\n", "pass", "ms", "runs", "changes", "instrs", "after");
+  for (int i = 0; i < report->n; i++) {
+    const sn_pass_time *t = &report->times[i];
+    const char *format = json ? "{\"pass\": \"%s\", \"ms\": %.3f, \"runs\": %d, \"changes\": %d, \"instructions_before\": %lld, \"instructions_after\": %lld}\n"
+                              : "%-20s %10.3f %6d %8d %10lld %10lld\n";
+    fprintf(stderr, format, sn_passes[t->pass].text, t->seconds * 1e3, t->runs, t->changes, (long long)t->instrs_before, (long long)t->instrs_after);
+  }
+  if (!json) fprintf(stderr, "%-20s %10.3f\n", "all, with checks", report->seconds * 1e3);
+}
+
+sn_status sn_pass_setup_report(sn_diag *d, const sn_options *o, const sn_pass_setup *s, const sn_pass_report *report) {
+  bool json = sn_opt_flag(o, "json");
+  if (sn_opt_given(o, "remarks")) SN_TRY(print_remarks(d, sn_opt_text(o, "remarks"), json, s->remarks));
+  if (sn_opt_given(o, "why-not-fused")) SN_TRY(print_pair(d, sn_opt_text(o, "why-not-fused"), json, s->remarks));
+  if (sn_opt_flag(o, "time-passes")) print_times(report, json);
+  return SN_OK;
+}
