@@ -169,6 +169,9 @@ void sn_ev_reducer_finish(sn_ev_reducer *r);
 static inline sn_type sn_ev_acc_type(const sn_ev_reducer *r, int k) { return r->binary ? r->acc : r->types[k]; }
 SN_NODISCARD sn_status sn_ev_combine(sn_ev_reducer *r, int64_t n, void *const *acc, const void *const *x);
 
+/* sort.c: (values, positions) of the k largest or smallest along the last dimension. */
+SN_NODISCARD sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_t k, bool largest, sn_array **out);
+
 /* ---- moving data ------------------------------------------------------------------------------------------------------------ */
 
 /* dst[sum i_d * dst_stride[d]] = src[sum i_d * src_stride[d]] over all i < dims; strides in elements of `bytes`, may be negative or 0 (src). */

@@ -8,13 +8,6 @@
     (void)out;                                                                                                   \
     return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "not interpreted");                                             \
   }
-PENDING(convolution)
-PENDING(gather)
-PENDING(scatter)
-PENDING(reduce_window)
-PENDING(select_and_scatter)
-PENDING(sort)
-PENDING(topk)
 PENDING(scan)
 PENDING(fft)
 PENDING(cholesky)
