@@ -87,7 +87,7 @@ static void micro_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n
   micro_context *c = ctx;
   sn_step_builder *b = c->b;
   size_t np = b->n_params, nt = b->n_train;
-  (void)g, (void)n;
+  (void)g, (void)n, (void)n_out;
   sn_assert((size_t)n_out == np + nt + 2);
   const sn_tensor *acc = in + np, *xs = in + np + nt + 2;
   gradients d = {.grads = SN_NEW_N(b->arena, sn_tensor, nt + 1), .updated = out};

@@ -52,12 +52,12 @@ static wide make(long double re, long double im) {
 #define EXTREMES(t, T)                                                  \
   static inline T max_##t(T x, T y) {                                   \
     T zero = x + y, r = x > y ? x : y;                                  \
-    r = (x == y) & (x == 0) ? zero : r;                                 \
+    r = ((x == y) & (x == 0)) ? zero : r;                               \
     return x != x ? x : r;                                              \
   }                                                                     \
   static inline T min_##t(T x, T y) {                                   \
     T zero = -(-x + -y), r = x < y ? x : y;                             \
-    r = (x == y) & (x == 0) ? zero : r;                                 \
+    r = ((x == y) & (x == 0)) ? zero : r;                               \
     return x != x ? x : r;                                              \
   }
 EXTREMES(f32, float)

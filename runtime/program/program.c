@@ -36,6 +36,7 @@ static sn_status place_code(sn_diag *d, sn_program *p) {
 }
 
 static sn_status program_alloc(sn_diag *d, sn_program **out) {
+  *out = NULL;
   sn_program *p = sn_alloc_zero(1, sizeof *p);
   if (!p || sn_arena_create(&p->arena) != SN_OK) {
     sn_free(p);
