@@ -72,16 +72,21 @@ static bool alias_lists_equal(int64_t na, const sn_alias *a, int64_t nb, const s
   return true;
 }
 
+/* The header's shapes, which are the entry's own unless they were set. */
+static int64_t n_entry_params(const sn_module *m) { return m->entry_result || !m->entry ? m->n_entry_params : m->entry->n_params; }
+static const sn_shape *entry_param(const sn_module *m, int64_t i) { return m->entry_result || !m->entry ? m->entry_params[i] : m->entry->params[i]->shape; }
+static const sn_shape *entry_result(const sn_module *m) { return m->entry_result || !m->entry || !m->entry->root ? m->entry_result : m->entry->root->shape; }
+
 static bool headers_equal(const sn_module *a, const sn_module *b) {
   if (a->is_scheduled != b->is_scheduled || a->replica_count != b->replica_count || a->num_partitions != b->num_partitions ||
-      a->n_computations != b->n_computations || a->n_entry_params != b->n_entry_params || !a->entry_result != !b->entry_result ||
+      a->n_computations != b->n_computations || n_entry_params(a) != n_entry_params(b) || !entry_result(a) != !entry_result(b) ||
       a->alias_passthrough_params != b->alias_passthrough_params) {
     return false;
   }
-  for (int64_t i = 0; i < a->n_entry_params; i++) {
-    if (!sn_shape_equal(a->entry_params[i], b->entry_params[i], SN_EQ_LAYOUT)) return false;
+  for (int64_t i = 0; i < n_entry_params(a); i++) {
+    if (!sn_shape_equal(entry_param(a, i), entry_param(b, i), SN_EQ_LAYOUT)) return false;
   }
-  if (a->entry_result && !sn_shape_equal(a->entry_result, b->entry_result, SN_EQ_LAYOUT)) return false;
+  if (entry_result(a) && !sn_shape_equal(entry_result(a), entry_result(b), SN_EQ_LAYOUT)) return false;
   return alias_lists_equal(a->n_aliases, a->aliases, b->n_aliases, b->aliases) && alias_lists_equal(a->n_donors, a->donors, b->n_donors, b->donors);
 }
 

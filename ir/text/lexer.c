@@ -228,6 +228,10 @@ sn_status sn_tx_expected(sn_tx *p, const char *what) {
   return sn_tx_fail(p, p->at, SN_ERR_SYNTAX, "expected %s, found %s", what, found);
 }
 
+sn_status sn_tx_too_deep(sn_tx *p, const char *at) {
+  return sn_tx_fail(p, at, SN_ERR_UNSUPPORTED, "expected nesting of at most %d levels, found a deeper one", (int)SN_TX_MAX_NEST);
+}
+
 sn_status sn_tx_need(sn_tx *p, char c, const char *where) {
   if (sn_tx_accept(p, c)) return SN_OK;
   char what[96];

@@ -153,7 +153,10 @@ static sn_status comp_thread(sn_tx *p) {
     return SN_OK;
   }
   SN_TRY(sn_tx_need(p, '=', "after execution_thread"));
-  return sn_tx_string(p, p->keep, &p->c->execution_thread, NULL);
+  const char *thread = NULL;
+  SN_TRY(sn_tx_string(p, p->keep, &thread, NULL));
+  p->c->execution_thread = strcmp(thread, "main") != 0 ? thread : NULL;
+  return SN_OK;
 }
 
 static sn_status comp_open(sn_tx *p, comp_signature *g, bool *is_entry, sn_span *name) {
@@ -218,9 +221,7 @@ sn_status sn_tx_bare(sn_tx *p) {
 
 /* `{ instructions }` where a name is expected. It cannot see what is around it. */
 static sn_status comp_inline(sn_tx *p, sn_computation **out) {
-  if (p->depth == SN_TX_MAX_NEST) {
-    return sn_tx_fail(p, p->at, SN_ERR_UNSUPPORTED, "expected nesting of at most %d levels, found a deeper one", SN_TX_MAX_NEST);
-  }
+  if (p->depth == SN_TX_MAX_NEST) return sn_tx_too_deep(p, p->at);
   sn_computation *outer = p->c;
   uint32_t scope = p->scope, before = p->n_faults;
   bool bare = p->bare;

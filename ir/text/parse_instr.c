@@ -76,9 +76,7 @@ static sn_status operand_shape(sn_tx *p, const char *at, const sn_shape *stated,
 }
 
 static sn_status operand_nested(sn_tx *p, const char *at, sn_span op, const sn_shape *shape, sn_instr **out) {
-  if (p->depth == SN_TX_MAX_NEST) {
-    return sn_tx_fail(p, at, SN_ERR_UNSUPPORTED, "expected nesting of at most %d levels, found a deeper one", SN_TX_MAX_NEST);
-  }
+  if (p->depth == SN_TX_MAX_NEST) return sn_tx_too_deep(p, at);
   p->depth++;
   instr_parse x = {.name_at = at, .op_at = at, .shape = shape};
   sn_status s = instr_opcode(p, &x, op);
@@ -256,6 +254,17 @@ static sn_status async_chain(sn_tx *p, const instr_parse *x) {
                     sn_opcode_text(i->op));
 }
 
+/* `type=FLOAT` between floats says nothing: XLA leaves it out, so that equal programs have equal text. */
+static void instr_drop_compare_type(const sn_tx *p, const instr_parse *x, sn_tx_attrs *a) {
+  const sn_shape *s = ((const sn_instr *)p->stack.v[x->from])->shape;
+  if (!sn_shape_is_array(s)) return;
+  bool is_float = sn_type_is_float(s->type) || sn_type_is_complex(s->type);
+  int64_t own = is_float ? SN_COMPARE_TYPE_FLOAT : sn_type_is_signed(s->type) ? SN_COMPARE_TYPE_SIGNED : SN_COMPARE_TYPE_UNSIGNED;
+  for (uint32_t k = 0; k < a->n; k++) {
+    if (a->v[k].id == SN_ATTR_COMPARE_TYPE && a->v[k].u.i == own) a->v[k] = a->v[--a->n];
+  }
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------ */
 
 static sn_status instr_parts(sn_tx *p, instr_parse *x, sn_tx_attrs *a, bool with_attributes, sn_instr **out) {
@@ -269,10 +278,8 @@ static sn_status instr_parts(sn_tx *p, instr_parse *x, sn_tx_attrs *a, bool with
   }
   a->called_from = p->stack.n;
   a->async = x->sugar && x->op == SN_OP_ASYNC_START;
-  sn_opcode row = x->sugar && !a->async ? x->op : x->row;
-  if (with_attributes || sn_ops[row].attrs[0] != SN_ATTR_END) {
-    if (with_attributes) SN_TRY(sn_tx_attributes(p, row, a, x->op_at));
-  }
+  SN_TRY(sn_tx_attributes(p, x->sugar && !a->async ? x->op : x->row, a, with_attributes, x->op_at));
+  if (x->op == SN_OP_COMPARE) instr_drop_compare_type(p, x, a);
   if (x->sugar && !a->async) SN_TRY(async_chain(p, x));
   SN_TRY(a->async ? async_start(p, x, a, out) : instr_make(p, x, a, out));
   return instr_take_notes(p, *out, &a->notes);

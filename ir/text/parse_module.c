@@ -217,6 +217,8 @@ static sn_status module_whole(sn_tx *p) {
   if (p->n_faults != 0) return p->status;
   if (p->m->last == NULL) return sn_tx_expected(p, "a computation");
   if (p->m->entry == NULL) sn_module_set_entry(p->m, p->c);
+  if (p->m->name == NULL) p->m->name = sn_arena_printf(p->keep, "module_%s", p->m->entry->name); /* as XLA names it */
+  if (p->m->name == NULL) return sn_tx_memory(p);
   return module_check_entry(p);
 }
 
@@ -229,6 +231,7 @@ sn_status sn_hlo_parse(sn_diag *d, const char *file, const char *text, size_t n_
   if (name != NULL) sn_diag_set_source(d, name, text, n_bytes);
   sn_status s = sn_tx_begin(&p, d, name, text, n_bytes);
   p.m = m;
+  m->name = NULL; /* until the header or the entry gives one */
   p.keep = m->arena;
   if (s == SN_OK) s = name != NULL ? module_whole(&p) : sn_tx_memory(&p);
   if (p.n_faults != 0) s = p.status;

@@ -285,33 +285,41 @@ static sn_status attrs_one(sn_tx *p, sn_opcode op, sn_tx_attrs *a) {
 }
 
 /* Puts the called computations into one list, on the stack. */
-static sn_status attrs_gather_called(sn_tx *p, sn_opcode op, sn_tx_attrs *a) {
+static sn_status attrs_gather_called(sn_tx *p, sn_tx_attrs *a) {
   a->called_from = p->stack.n;
   for (int i = 0; i < SN_TX_CALLED_SLOTS; i++) {
     if (a->called_slots[i] != NULL) SN_TRY(sn_tx_push(p, a->called_slots[i]));
   }
   for (uint32_t i = 0; i < a->n_called_list; i++) SN_TRY(sn_tx_push(p, a->called_list[i]));
   a->n_called = p->stack.n - a->called_from;
-  (void)op;
   return SN_OK;
 }
 
-static sn_status attrs_missing(sn_tx *p, sn_opcode op, const sn_tx_attrs *a, const char *name_at) {
+static sn_status attrs_missing(sn_tx *p, sn_opcode op, const sn_tx_attrs *a, const char *op_at) {
   const uint16_t *row = sn_ops[op].attrs;
   bool slots = op == SN_OP_CONDITIONAL && (a->called_slots[0] != NULL) != (a->called_slots[1] != NULL);
   if (slots) {
-    return sn_tx_fail(p, name_at, SN_ERR_ATTRIBUTE, "expected both true_computation= and false_computation= on conditional, found one");
+    return sn_tx_fail(p, op_at, SN_ERR_ATTRIBUTE, "expected both true_computation= and false_computation= on conditional, found one");
   }
   for (int i = 0; row[i] != SN_ATTR_END; i++) {
     sn_attr_id id = (sn_attr_id)(row[i] & ~SN_ATTR_MUST);
     if ((row[i] & SN_ATTR_MUST) == 0 || attrs_is_inside(id) || (a->seen >> i & 1) != 0) continue;
-    return sn_tx_fail(p, name_at, SN_ERR_ATTRIBUTE, "expected the attribute `%s` on %s, found none", sn_attrs[id].text, sn_opcode_text(op));
+    return sn_tx_fail(p, op_at, SN_ERR_ATTRIBUTE, "expected the attribute `%s` on %s, found none", sn_attrs[id].text, sn_opcode_text(op));
   }
   return SN_OK;
 }
 
-sn_status sn_tx_attributes(sn_tx *p, sn_opcode op, sn_tx_attrs *a, const char *name_at) {
-  while (sn_tx_accept(p, ',')) SN_TRY(attrs_one(p, op, a));
-  SN_TRY(attrs_missing(p, op, a, name_at));
-  return attrs_gather_called(p, op, a);
+/* The main thread is the one without a name. */
+static void attrs_drop_main_thread(sn_tx_attrs *a) {
+  if (a->thread != NULL && strcmp(a->thread, "main") == 0) a->thread = NULL;
+  for (uint32_t k = 0; k < a->n; k++) {
+    if (a->v[k].id == SN_ATTR_ASYNC_EXECUTION_THREAD && strcmp(a->v[k].u.str.s, "main") == 0) a->v[k] = a->v[--a->n];
+  }
+}
+
+sn_status sn_tx_attributes(sn_tx *p, sn_opcode op, sn_tx_attrs *a, bool any, const char *op_at) {
+  while (any && sn_tx_accept(p, ',')) SN_TRY(attrs_one(p, op, a));
+  SN_TRY(attrs_missing(p, op, a, op_at));
+  attrs_drop_main_thread(a);
+  return attrs_gather_called(p, a);
 }

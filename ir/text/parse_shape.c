@@ -71,7 +71,11 @@ static sn_status layout_type(sn_tx *p, sn_type *out) {
 
 static sn_status layout_physical(sn_tx *p, sn_layout_extra *e) {
   SN_TRY(sn_tx_need(p, '(', "after `P`"));
-  SN_TRY(shape_any(p, &e->physical));
+  if (p->depth == SN_TX_MAX_NEST) return sn_tx_too_deep(p, p->at);
+  p->depth++;
+  sn_status s = shape_any(p, &e->physical);
+  p->depth--;
+  SN_TRY(s);
   return sn_tx_need(p, ')', "after a physical shape");
 }
 
@@ -252,9 +256,7 @@ static sn_status shape_any(sn_tx *p, const sn_shape **out) {
   sn_tx_skip(p);
   bool buffer = p->at[0] == 'b' && p->at[1] == '(';
   if (!buffer && *p->at != '(') return shape_array(p, out);
-  if (p->depth == SN_TX_MAX_NEST) {
-    return sn_tx_fail(p, p->at, SN_ERR_UNSUPPORTED, "expected nesting of at most %d levels, found a deeper one", SN_TX_MAX_NEST);
-  }
+  if (p->depth == SN_TX_MAX_NEST) return sn_tx_too_deep(p, p->at);
   p->at += buffer ? 2 : 1;
   p->depth++;
   sn_status s = buffer ? shape_buffer(p, out) : shape_tuple(p, out);

@@ -201,7 +201,8 @@ static void print_literal(sn_tx_printer *w, const sn_attr *a) {
     sn_str_add(w->to, "{...}");
     return;
   }
-  sn_tx_print_shape(w->to, sn_array_shape(a->u.literal), true, w->o.default_layouts, false);
+  /* Always with its layout: behind a bare shape XLA takes the literal's brace for one. */
+  sn_tx_print_shape(w->to, sn_array_shape(a->u.literal), true, true, false);
   sn_str_char(w->to, ' ');
   sn_tx_print_literal(w->to, a->u.literal);
 }

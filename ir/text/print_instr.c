@@ -63,10 +63,9 @@ static void print_name(sn_tx_printer *w, const char *name) {
   sn_str_add(w->to, name);
 }
 
-static void print_extra(sn_tx_printer *w, const sn_instr *i, const char *only) {
+static void print_extra(sn_tx_printer *w, const sn_instr *i, const char *key) {
   for (const sn_pair *e = i->extras; e != NULL && e->key != NULL; e++) {
-    bool first = strcmp(e->key, "parameter_replication") == 0; /* stands with the op's own attributes */
-    if (first != (only != NULL)) continue;
+    if (strcmp(e->key, key) != 0) continue;
     sn_str_add_n(w->to, ", ", 2);
     sn_str_add(w->to, e->key);
     sn_str_char(w->to, '=');
@@ -99,7 +98,8 @@ static void print_notes(sn_tx_printer *w, const sn_instr *i) {
     sn_tx_print_pairs(w->to, i->n_frontend, i->frontend);
   }
   if (i->n_control != 0) print_control(w, i);
-  if (i->extras != NULL) print_extra(w, i, NULL);
+  print_extra(w, i, "statistics");
+  print_extra(w, i, "origin");
   if (w->o.metadata && i->metadata != NULL) {
     sn_str_add(w->to, ", metadata=");
     sn_tx_print_metadata(w->to, i->metadata);
@@ -264,7 +264,7 @@ void sn_tx_print_instr(sn_tx_printer *w, const sn_instr *i) {
   print_operands(w, i);
   sn_str_char(w->to, ')');
   print_attributes(w, i, wrapped);
-  if (i->extras != NULL) print_extra(w, i, "parameter_replication");
+  print_extra(w, i, "parameter_replication");
   print_notes(w, i);
 }
 

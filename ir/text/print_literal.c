@@ -65,12 +65,11 @@ static uint64_t float_bits(sn_type t, const void *p) {
 
 /* The one NaN of a type without a sign in its NaN stands where -0 would: XLA calls it -nan. */
 static void print_nan(sn_str *to, sn_type t, const void *p) {
-  int m = sn_types[t].mantissa_bits, e = sn_types[t].exponent_bits;
+  int m = sn_types[t].mantissa_bits;
   uint64_t bits = float_bits(t, p);
   sn_str_add(to, (bits >> (sn_type_bits(t) - 1) & 1) != 0 && t != SN_TYPE_F8E8M0FNU ? "-nan" : "nan");
   uint64_t payload = bits & (((uint64_t)1 << m) - 1);
-  (void)e;
-  if (sn_tx_has_payload(t) && payload != (uint64_t)1 << (m - 1)) sn_str_printf(to, "(0x%0*" PRIx64 ")", m / 4, payload);
+  if (sn_tx_has_payload(t) && payload != (uint64_t)1 << (m - 1)) sn_str_printf(to, "(0x%" PRIx64 ")", payload);
 }
 
 void sn_tx_print_float(sn_str *to, sn_type t, const void *value) {

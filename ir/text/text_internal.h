@@ -101,6 +101,7 @@ sn_loc sn_tx_loc(sn_tx *p, const char *at);
 sn_status sn_tx_fail(sn_tx *p, const char *at, sn_status status, const char *fmt, ...) SN_PRINTF(4, 5);
 sn_status sn_tx_expected(sn_tx *p, const char *what); /* "expected WHAT, found …" at the cursor */
 sn_status sn_tx_need(sn_tx *p, char c, const char *where); /* takes c or complains */
+sn_status sn_tx_too_deep(sn_tx *p, const char *at); /* p->depth has reached SN_TX_MAX_NEST */
 sn_status sn_tx_memory(sn_tx *p);
 /* "did you mean" among n words. */
 void sn_tx_hint_nearest(sn_tx *p, sn_span word, const char *const *words, size_t n);
@@ -184,7 +185,8 @@ typedef struct sn_tx_attrs {
   sn_tx_notes notes;
   sn_attr v[SN_TX_MAX_ATTRS];
 } sn_tx_attrs;
-sn_status sn_tx_attributes(sn_tx *p, sn_opcode op, sn_tx_attrs *a, const char *name_at);
+/* `, name=value` … when there may be any; then what must be there is. */
+sn_status sn_tx_attributes(sn_tx *p, sn_opcode op, sn_tx_attrs *a, bool any, const char *op_at);
 bool sn_tx_async_base(sn_span opcode, sn_opcode *wrapped, sn_opcode *op); /* `slice-start` -> slice, async-start */
 
 /* ---- print_*.c -------------------------------------------------------------------------------------------------------- */
