@@ -29,6 +29,7 @@
   P(algebra_reassoc, 1), /* exact rules first: they keep more */                                                     \
   P(algebra_formula, 1),                                                                                             \
   P(dot_canonical, 1),   /* convolutions of one pixel became dots */                                                 \
+  P(fold, 1),            /* after the rules: they brought constants together */                                      \
   P(tuple_simplify, 1),                                                                                              \
   P(cse, 1),             /* before dce: leaves dead copies behind */                                                 \
   P(dce, 1),             /* last: the next round sees true numbers of users */                                       \
