@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The driver: passes on a copy, plan, kernels, code, program. */
+#include "compile_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sn_compile_options_init(sn_compile_options *o) {
+  memset(o, 0, sizeof *o);
+  o->struct_size = sizeof *o;
+  o->engine = "fused";
+  o->opt_level = 2;
+  sn_pass_options_init(&o->passes);
+}
+
+void sn_compile_report_finish(sn_compile_report *r) {
+  if (!r) return;
+  sn_free(r->optimized);
+  sn_free(r->kernels);
+  sn_free(r->llvm);
+  sn_free(r->assembly);
+  r->optimized = r->kernels = r->llvm = r->assembly = NULL;
+}
+
+/* ---- code ---- */
+
+/* The emitter is a library of its own, so that nothing else links LLVM; it stays loaded as long as the process lives (LLVM does not unload). */
+static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
+  const char *names[4];
+  size_t n = 0;
+  const char *chosen = sn_env("SINTER_LLVM");
+  if (chosen) names[n++] = chosen;
+#ifdef SN_BUILD_LLVM_LIBRARY
+  names[n++] = SN_BUILD_LLVM_LIBRARY;
+#endif
+  names[n++] = "libsinter-llvm.so.0";
+  names[n++] = "libsinter-llvm.so";
+  sn_library *l;
+  sn_status s = sn_library_open(d, names, n, &l);
+  if (s != SN_OK) {
+    sn_hint(d, "the compiler needs libsinter-llvm.so (a build with LLVM 17 or later); --engine=interpreter runs without it");
+    return SN_ERR_UNAVAILABLE;
+  }
+  void *at = sn_library_symbol(l, "sn_cpu_compile");
+  if (!at) return sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "libsinter-llvm.so has no sn_cpu_compile: it is of another version");
+  memcpy(out, &at, sizeof *out);
+  return SN_OK;
+}
+
+sn_status sn_compile_code(compile *c, sn_cpu_code *out) {
+  sn_cpu_compile_fn emit;
+  memset(out, 0, sizeof *out);
+  if (c->n_kernels == 0) return SN_OK;
+  SN_TRY(load_emitter(c->d, &emit));
+  sn_cpu_options o;
+  memset(&o, 0, sizeof o);
+  o.struct_size = sizeof o;
+  o.target = &c->target;
+  o.opt_level = c->o->opt_level;
+  o.pool = c->o->pool;
+  o.want_llvm = o.want_asm = c->o->keep_texts;
+  return emit(c->d, c->arena, &o, (int)c->n_kernels, (const sn_kernel *const *)c->kernels, out);
+}
+
+/* ---- the program ---- */
+
+static sn_status program_kernels(compile *c, const sn_cpu_code *code, sn_program_kernel **out) {
+  sn_program_kernel *v = SN_NEW_N(c->arena, sn_program_kernel, c->n_kernels + 1);
+  if (!v) return sn_out_of_memory(c->d, c->n_kernels * sizeof *v);
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    const sn_kernel *k = c->kernels[i];
+    sn_program_phase *phases = SN_NEW_N(c->arena, sn_program_phase, k->n_phases + 1);
+    if (!phases) return sn_out_of_memory(c->d, sizeof *phases);
+    for (int f = 0; f < k->n_phases; f++) {
+      phases[f].code_offset = code->kernels[i].phase_offsets[f];
+      phases[f].n_items = 1;
+      for (int g = 0; g < k->phases[f].n_grid; g++) phases[f].n_items *= k->phases[f].grid[g];
+      phases[f].cost_ns = k->phases[f].cost;
+    }
+    v[i].name = k->name;
+    v[i].n_phases = k->n_phases;
+    v[i].phases = phases;
+    v[i].scratch_bytes = sn_kernel_scratch_bytes(k);
+    for (int b = 0; b < k->n_buffers; b++) v[i].n_buffers += k->buffers[b].memory <= SN_KMEM_WORK;
+  }
+  *out = v;
+  return SN_OK;
+}
+
+static sn_status build_program(compile *c, const sn_cpu_code *code, sn_program **out) {
+  sn_program_kernel *kernels;
+  sn_program_spec s;
+  memset(&s, 0, sizeof s);
+  sn_array **constants = SN_NEW_N(c->arena, sn_array *, c->plan.n_constants + 1);
+  if (!constants) return sn_out_of_memory(c->d, sizeof *constants);
+  for (uint32_t i = 0; i < c->plan.n_constants; i++) {
+    if (!(constants[i] = sn_instr_literal(c->plan.constants[i]))) {
+      return sn_error(c->d, c->plan.constants[i]->loc, SN_ERR_UNSUPPORTED, "%s: the constant's value is missing ({...})", c->plan.constants[i]->name);
+    }
+  }
+  SN_TRY(program_kernels(c, code, &kernels));
+  s.struct_size = sizeof s;
+  s.name = c->m->name;
+  s.target = c->target.name;
+  s.isa = code->isa;
+  s.n_arguments = c->n_arguments;
+  s.n_results = c->n_results;
+  s.n_constants = c->plan.n_constants;
+  s.n_kernels = c->n_kernels;
+  s.n_commands = c->n_commands;
+  s.arguments = c->arguments;
+  s.results = c->results;
+  s.constants = constants;
+  s.kernels = kernels;
+  s.commands = c->commands;
+  s.arena_bytes = (c->plan.arena_bytes + 63) / 64 * 64 + c->work_bytes;
+  s.code = code->code;
+  s.code_bytes = code->bytes;
+  s.result_is_tuple = sn_shape_is_tuple(c->m->entry->root->shape);
+  return sn_program_build(c->d, &s, out);
+}
+
+/* ---- texts ---- */
+
+static char *take_text(sn_str *s) {
+  if (s->failed) sn_str_finish(s);
+  return s->data;
+}
+
+static void keep_texts(const compile *c, const sn_cpu_code *code, sn_compile_report *r) {
+  sn_str kernels = {0}, llvm = {0}, assembly = {0};
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    sn_kernel_print(&kernels, c->kernels[i]);
+    if (code->kernels[i].llvm) sn_str_add(&llvm, code->kernels[i].llvm);
+    if (code->kernels[i].assembly) sn_str_add(&assembly, code->kernels[i].assembly);
+  }
+  r->kernels = take_text(&kernels);
+  r->llvm = take_text(&llvm);
+  r->assembly = take_text(&assembly);
+}
+
+/* ---- the driver ---- */
+
+static sn_status run_passes(compile *c, sn_compile_report *r) {
+  sn_pass_options o = c->o->passes;
+  o.opt_level = c->o->opt_level;
+  o.target = &c->target;
+  o.pool = c->o->pool;
+  bool one_by_one = c->o->engine && strcmp(c->o->engine, "op-by-op") == 0;
+  return sn_pipeline_run(c->d, c->m, one_by_one ? "op-by-op" : "cpu", &o, &r->passes);
+}
+
+static sn_status compile_module(compile *c, sn_program **out, sn_compile_report *r) {
+  double t0 = sn_time();
+  SN_TRY(sn_target_find(c->d, c->arena, c->o->target ? c->o->target : "native", &c->target));
+  SN_TRY(run_passes(c, r));
+  double t1 = sn_time();
+  SN_TRY(sn_plan_make(c->d, c->arena, c->m, &c->plan));
+  SN_TRY(sn_compile_leaves(c));
+  SN_TRY(sn_compile_commands(c));
+  double t2 = sn_time();
+  sn_cpu_code code;
+  SN_TRY(sn_compile_code(c, &code));
+  double t3 = sn_time();
+  sn_status s = build_program(c, &code, out);
+  if (s == SN_OK && c->o->keep_texts) keep_texts(c, &code, r);
+  r->passes_s = t1 - t0;
+  r->lower_s = t2 - t1;
+  r->emit_s = t3 - t2;
+  r->total_s = sn_time() - t0;
+  r->n_distinct = c->n_kernels;
+  r->n_commands = c->n_commands;
+  for (uint32_t i = 0; i < c->n_commands; i++) r->n_kernels += c->commands[i].kind == SN_COMMAND_KERNEL;
+  r->arena_bytes = c->plan.arena_bytes + c->work_bytes;
+  r->code_bytes = code.bytes;
+  sn_free_aligned(code.code);
+  return s;
+}
+
+sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report) {
+  *out = NULL;
+  sn_compile_options defaults;
+  sn_compile_report own;
+  compile c;
+  memset(&c, 0, sizeof c);
+  memset(&own, 0, sizeof own);
+  sn_compile_options_init(&defaults);
+  c.d = d;
+  c.o = o ? o : &defaults;
+  if (report) memset(report, 0, sizeof *report);
+  if (sn_arena_create(&c.arena) != SN_OK) return sn_out_of_memory(d, 1);
+  sn_status s = sn_module_clone(m, &c.m);
+  if (s == SN_ERR_MEMORY) sn_out_of_memory(d, 1);
+  if (s == SN_OK) s = compile_module(&c, out, report ? report : &own);
+  sn_module_destroy(c.m);
+  sn_arena_destroy(c.arena);
+  sn_compile_report_finish(&own);
+  return s;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What the files of the compile driver share. */
+#ifndef SINTER_COMPILE_INTERNAL_H
+#define SINTER_COMPILE_INTERNAL_H
+
+#include "sinter/compiler.h"
+#include "sinter/cpu.h"
+#include "sinter/kernel.h"
+#include "sinter/plan.h"
+#include "sinter/target.h"
+
+/* A kernel and the first instruction that needed it. */
+typedef struct distinct_kernel {
+  const sn_instr *instr;
+  sn_kernel *kernel;
+  uint64_t hash;
+  struct distinct_kernel *next; /* in its hash slot */
+} distinct_kernel;
+
+enum { KERNEL_SLOTS = 512 };
+
+/* A compile under way; everything lives in `arena`. */
+typedef struct compile {
+  sn_diag *d;
+  const sn_compile_options *o;
+  sn_arena *arena;
+  sn_module *m; /* the copy that passes rewrote */
+  sn_target target;
+  sn_plan plan;
+  int64_t work_bytes; /* workspace behind the plan's arena, shared by all commands */
+  distinct_kernel *slots[KERNEL_SLOTS];
+  uint32_t n_kernels, cap_kernels;
+  sn_kernel **kernels;
+  uint32_t n_commands, cap_commands;
+  sn_command *commands;
+  sn_program_leaf *arguments, *results;
+  uint32_t n_arguments, n_results;
+} compile;
+
+/* The kernel for an instruction: made, or found among those made for equal ones. *number: its place in c->kernels. */
+sn_status sn_compile_kernel(compile *c, const sn_instr *i, uint32_t *number);
+/* All commands of the entry. */
+sn_status sn_compile_commands(compile *c);
+sn_status sn_compile_leaves(compile *c);
+/* Machine code through libsinter-llvm.so. */
+sn_status sn_compile_code(compile *c, sn_cpu_code *out);
+
+#endif
