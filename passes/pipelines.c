@@ -35,9 +35,12 @@
   P(dce, 1),             /* last: the next round sees true numbers of users */                                       \
   END
 
-static const sn_step cpu[] = {CANONICAL, SIMPLIFY, STOP};
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, STOP};
-static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
+/* Last: nothing may move instructions any more. */
+#define MEMORY P(schedule, 0), P(copy_insertion, 0) /* copies depend on the order */
+
+static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MEMORY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MEMORY, STOP};
+static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Which value a leaf of an instruction really is. */
+#ifndef SINTER_LEAVES_H
+#define SINTER_LEAVES_H
+
+#include "sinter/ir.h"
+
+typedef struct sn_leaf_value {
+  const sn_instr *instr;
+  int leaf;
+} sn_leaf_value;
+
+/* Looks through tuples, get-tuple-element, bitcasts, barriers and the like to the instruction that gives the value. */
+sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf);
+/* First leaf of element `index` of a tuple shape. */
+int sn_leaf_offset(const sn_shape *tuple, int64_t index);
+/* The leaf at a shape index ({1, 0}). */
+int sn_leaf_at(const sn_shape *s, sn_ints index);
+/* May `i` write result leaf `leaf` over operand k, which it reads at the same element only, and last of all? (Elementwise; fusions of elementwise ops; copies.) */
+bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf);
+
+#endif
