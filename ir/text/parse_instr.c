@@ -28,7 +28,8 @@ typedef struct async_suffix {
 } async_suffix;
 static const async_suffix async_suffixes[] = {{"-start", SN_OP_ASYNC_START}, {"-update", SN_OP_ASYNC_UPDATE}, {"-done", SN_OP_ASYNC_DONE}};
 
-bool sn_tx_async_base(sn_span s, sn_opcode *wrapped, sn_opcode *op) {
+/* `slice-start` -> slice, async-start */
+static bool instr_async_base(sn_span s, sn_opcode *wrapped, sn_opcode *op) {
   for (size_t i = 0; i < sizeof async_suffixes / sizeof async_suffixes[0]; i++) {
     size_t n = strlen(async_suffixes[i].text);
     if (s.n <= n || memcmp(s.s + s.n - n, async_suffixes[i].text, n) != 0) continue;
@@ -43,7 +44,7 @@ static sn_status instr_opcode(sn_tx *p, instr_parse *x, sn_span s) {
     x->row = x->op;
     return SN_OK;
   }
-  x->sugar = sn_tx_async_base(s, &x->row, &x->op);
+  x->sugar = instr_async_base(s, &x->row, &x->op);
   if (x->sugar) return SN_OK;
   const char *words[SN_OP_COUNT];
   for (int i = 0; i < SN_OP_COUNT; i++) words[i] = sn_ops[i].text;
@@ -134,8 +135,9 @@ static sn_status instr_number(sn_tx *p, instr_parse *x, sn_tx_attrs *a) {
   int64_t k = 0;
   x->from = p->stack.n;
   SN_TRY(sn_tx_int_in(p, "a parameter number", 0, INT32_MAX, &k));
-  /* Every parameter below takes a line of its own, so the text bounds the number. */
-  if (k > p->c->n_instrs + (int64_t)(p->end - p->text) / 16) return sn_tx_fail(p, at, SN_ERR_ATTRIBUTE, "expected a parameter number that follows the others, found %" PRId64, k);
+  /* Every number skipped takes a line of its own somewhere, so the text bounds all of them together. */
+  if (k > p->c->n_params) p->n_gaps += k - p->c->n_params;
+  if (p->n_gaps > (int64_t)(p->end - p->text) / 16) return sn_tx_fail(p, at, SN_ERR_ATTRIBUTE, "expected a parameter number that follows the others, found %" PRId64, k);
   if (k < p->c->n_params && p->c->params[k] != NULL) {
     return sn_tx_fail(p, at, SN_ERR_NAME, "expected each parameter once, found number %" PRId64 " again, taken by %s", k, p->c->params[k]->name);
   }

@@ -16,7 +16,9 @@ static sn_status devices_product(sn_tx *p, const char *at, sn_ints dims, int64_t
     }
     *out *= dims.v[i];
   }
-  return SN_OK;
+  p->n_ids += *out;
+  if (p->n_ids <= SN_TX_MAX_IDS) return SN_OK;
+  return sn_tx_fail(p, at, SN_ERR_UNSUPPORTED, "expected at most %d device ids in all lists of a text together, found more", (int)SN_TX_MAX_IDS);
 }
 
 static sn_status iota_check(sn_tx *p, const char *at, int64_t n, sn_ints reshape, sn_ints perm) {

@@ -15,6 +15,7 @@ typedef struct sn_span {
 enum {
   SN_TX_MAX_NEST = 64,          /* tuples in shapes, operands written in place, computations written in place */
   SN_TX_MAX_DEVICES = 1 << 16,  /* ids that one group list or tile assignment may expand to */
+  SN_TX_MAX_IDS = 1 << 25,      /* ids of all lists of a text together: a few bytes must not take gigabytes */
   SN_TX_MAX_FAULTS = 200        /* then the rest of the text is not looked at */
 };
 
@@ -52,6 +53,8 @@ typedef struct sn_tx {
   sn_computation *c;       /* under way */
   uint32_t scope, n_scopes;
   int depth;               /* of nesting */
+  int64_t n_ids;           /* of devices, expanded so far */
+  int64_t n_gaps;          /* parameter numbers skipped so far */
   bool bare;               /* instructions without a computation: unknown operands with a shape become parameters */
   sn_status status;        /* of the first fault */
   uint32_t n_faults;
@@ -187,7 +190,6 @@ typedef struct sn_tx_attrs {
 } sn_tx_attrs;
 /* `, name=value` … when there may be any; then what must be there is. */
 sn_status sn_tx_attributes(sn_tx *p, sn_opcode op, sn_tx_attrs *a, bool any, const char *op_at);
-bool sn_tx_async_base(sn_span opcode, sn_opcode *wrapped, sn_opcode *op); /* `slice-start` -> slice, async-start */
 
 /* ---- print_*.c -------------------------------------------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ static const form forms[] = {
     {"%k = f32[2]{0} compare(%p, %p), direction=LT, type=FLOAT", "%k = f32[2]{0} compare(%p, %p), direction=LT"},
     {"%k = pred[2]{0} compare(%p, %p), direction=LT, type=TOTALORDER", NULL},
     {"k=pred[2]compare(p,/* two */p),direction=LT // and a comment", "%k = pred[2]{0} compare(%p, %p), direction=LT"},
+    {"k = negate(p)", "%k = f32[2]{0} negate(%p)"}, /* the shape is inferred */
     {"k = f32[2] add(f32[2] p, f32[2]{0} %p)", "%k = f32[2]{0} add(%p, %p)"},
     {"%k = f32[1]{0} slice(%p), slice={[0:1:1]}", "%k = f32[1]{0} slice(%p), slice={[0:1]}"},
     {"%k = f32[2]{0} pad(%p, %c), padding=-1_1_0", "%k = f32[2]{0} pad(%p, %c), padding=-1_1"},

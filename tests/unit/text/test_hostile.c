@@ -159,6 +159,22 @@ START_TEST(many_faults_are_cheap) {
 }
 END_TEST
 
+/* Short lines that ask for much memory each: refused before they have it together. */
+START_TEST(amplification) {
+  sn_str s = {0};
+  sn_diag *d = NULL;
+  sn_module *m = NULL;
+  sn_str_add(&s, "ENTRY e {\n p = f32[] parameter(0)\n");
+  for (int i = 0; i < 1000; i++) sn_str_printf(&s, " a%d = f32[] all-to-all(p), replica_groups=[1,65536]<=[65536]\n", i);
+  sn_str_add(&s, "}\n");
+  ck_assert_int_eq(sn_diag_create(&d), SN_OK);
+  ck_assert_int_eq(sn_hlo_parse(d, "a.hlo", s.data, s.n, &m), SN_ERR_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(sn_diag_get(d, 0)->message, "device ids"));
+  sn_diag_destroy(d);
+  sn_str_finish(&s);
+}
+END_TEST
+
 TCase *case_hostile(void) {
   TCase *c = tcase_create("hostile");
   tcase_set_timeout(c, 60);
@@ -168,5 +184,6 @@ TCase *case_hostile(void) {
   tcase_add_test(c, nul_bytes);
   tcase_add_test(c, memory_ends_anywhere);
   tcase_add_test(c, many_faults_are_cheap);
+  tcase_add_test(c, amplification);
   return c;
 }
