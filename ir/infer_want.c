@@ -5,8 +5,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { TEXT_WHOLE = 12, TEXT_FIRST = 4 }; /* elements of a tuple that a message shows */
+
 const char *sn_infer_text(const sn_infer *in, const sn_shape *s) {
-  const char *t = s ? sn_shape_text(in->arena, s) : "nothing";
+  const char *t;
+  if (!s) return "nothing";
+  if (sn_shape_is_tuple(s) && s->n_elements > TEXT_WHOLE) {
+    t = "(";
+    for (int k = 0; t && k < TEXT_FIRST; k++)
+      t = sn_arena_printf(in->arena, "%s%s, ", t, sn_infer_text(in, s->elements[k]));
+    if (t) t = sn_arena_printf(in->arena, "%s… %d elements)", t, s->n_elements);
+  } else {
+    t = sn_shape_text(in->arena, s);
+  }
   return t ? t : "?";
 }
 
@@ -23,7 +34,9 @@ const char *sn_infer_ints_text(const sn_infer *in, sn_ints v) {
   return t ? t : "{?}";
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------------ */
+/* ---- attributes
+ * ------------------------------------------------------------------------------------------------
+ */
 
 const sn_attr *sn_infer_attr(const sn_infer *in, sn_attr_id id) {
   for (uint32_t k = 0; k < in->n_attrs; k++) {
@@ -52,16 +65,22 @@ bool sn_infer_has(sn_ints dims, int64_t dim) {
   return false;
 }
 
-/* ---- demands ----------------------------------------------------------------------------------------------------- */
+/* ---- demands
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static const char *infer_takes_text(unsigned takes) {
-  static const struct { unsigned takes; const char *text; } rows[] = {
+  static const struct {
+    unsigned takes;
+    const char *text;
+  } rows[] = {
       {SN_TAKES_ANY, "an array"},
       {SN_TAKES_NUMBER, "an integer, float or complex array"},
       {SN_TAKES_ANY & ~SN_TAKES_COMPLEX, "a pred, integer or float array"},
       {SN_TAKES_FLOAT | SN_TAKES_COMPLEX, "a float or complex array"},
       {SN_TAKES_INT | SN_TAKES_FLOAT, "an integer or float array"},
-      {SN_TAKES_SIGNED | SN_TAKES_FLOAT | SN_TAKES_COMPLEX, "a signed integer, float or complex array"},
+      {SN_TAKES_SIGNED | SN_TAKES_FLOAT | SN_TAKES_COMPLEX,
+       "a signed integer, float or complex array"},
       {SN_TAKES_PRED | SN_TAKES_INT, "a pred or integer array"},
       {SN_TAKES_FLOAT, "a float array"},
       {SN_TAKES_COMPLEX, "a complex array"},
@@ -76,61 +95,78 @@ static const char *infer_takes_text(unsigned takes) {
 }
 
 static sn_status infer_hint_type(sn_diag *d, sn_status st, const sn_shape *found, unsigned takes) {
-  if (sn_shape_is_tuple(found)) sn_hint(d, "take an element of the tuple with get-tuple-element first");
-  else if (sn_shape_is_array(found) && takes != SN_TAKES_PRED) sn_hint(d, "change the element type with convert first");
-  else if (sn_shape_is_array(found)) sn_hint(d, "make a pred with compare");
+  if (sn_shape_is_tuple(found))
+    sn_hint(d, "take an element of the tuple with get-tuple-element first");
+  else if (sn_shape_is_array(found) && takes != SN_TAKES_PRED)
+    sn_hint(d, "change the element type with convert first");
+  else if (sn_shape_is_array(found))
+    sn_hint(d, "make a pred with compare");
   return st;
 }
 
 sn_status sn_infer_want_array(sn_diag *d, const sn_infer *in, uint32_t k, unsigned takes) {
   const sn_shape *s = in->operands[k];
   if (sn_shape_is_array(s) && (takes >> sn_types[s->type].cls & 1)) return SN_OK;
-  sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "operand %" PRIu32 " must be %s, found %s", k, infer_takes_text(takes), sn_infer_text(in, s));
+  sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "operand %" PRIu32 " must be %s, found %s", k,
+                               infer_takes_text(takes), sn_infer_text(in, s));
   return infer_hint_type(d, st, s, takes);
 }
 
 sn_status sn_infer_want_rank(sn_diag *d, const sn_infer *in, uint32_t k, int rank) {
   if (in->operands[k]->rank == rank) return SN_OK;
-  return sn_infer_fail(d, in, SN_ERR_SHAPE, "operand %" PRIu32 " must have rank %d, found %s", k, rank, sn_infer_text(in, in->operands[k]));
+  return sn_infer_fail(d, in, SN_ERR_SHAPE, "operand %" PRIu32 " must have rank %d, found %s", k,
+                       rank, sn_infer_text(in, in->operands[k]));
 }
 
 sn_status sn_infer_want_scalar(sn_diag *d, const sn_infer *in, uint32_t k, unsigned takes) {
   SN_TRY(sn_infer_want_array(d, in, k, takes));
   if (in->operands[k]->rank == 0) return SN_OK;
-  return sn_infer_fail(d, in, SN_ERR_SHAPE, "operand %" PRIu32 " must be a scalar, found %s", k, sn_infer_text(in, in->operands[k]));
+  return sn_infer_fail(d, in, SN_ERR_SHAPE, "operand %" PRIu32 " must be a scalar, found %s", k,
+                       sn_infer_text(in, in->operands[k]));
 }
 
 sn_status sn_infer_want_same_type(sn_diag *d, const sn_infer *in, uint32_t j, uint32_t k) {
   if (in->operands[j]->type == in->operands[k]->type) return SN_OK;
-  sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "operands %" PRIu32 " and %" PRIu32 " must have one element type, found %s and %s", j, k,
-                               sn_infer_text(in, in->operands[j]), sn_infer_text(in, in->operands[k]));
-  sn_hint(d, "HLO never converts by itself: insert a convert to %s or to %s", sn_type_text(in->operands[j]->type), sn_type_text(in->operands[k]->type));
+  sn_status st = sn_infer_fail(
+      d, in, SN_ERR_TYPE,
+      "operands %" PRIu32 " and %" PRIu32 " must have one element type, found %s and %s", j, k,
+      sn_infer_text(in, in->operands[j]), sn_infer_text(in, in->operands[k]));
+  sn_hint(d, "HLO never converts by itself: insert a convert to %s or to %s",
+          sn_type_text(in->operands[j]->type), sn_type_text(in->operands[k]->type));
   return st;
 }
 
 sn_status sn_infer_want_given(sn_diag *d, const sn_infer *in) {
   if (!in->given) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "the result shape must be stated: it does not follow from the operands");
+    sn_status st =
+        sn_infer_fail(d, in, SN_ERR_SHAPE,
+                      "the result shape must be stated: it does not follow from the operands");
     sn_hint(d, "write it in front of the opcode, or hand it to the builder");
     return st;
   }
   if (sn_shape_is_array(in->given)) return SN_OK;
-  return sn_infer_fail(d, in, SN_ERR_SHAPE, "the result must be an array, found %s", sn_infer_text(in, in->given));
+  return sn_infer_fail(d, in, SN_ERR_SHAPE, "the result must be an array, found %s",
+                       sn_infer_text(in, in->given));
 }
 
-sn_status sn_infer_want_dim(sn_diag *d, const sn_infer *in, const char *what, int64_t dim, int64_t rank) {
+sn_status sn_infer_want_dim(sn_diag *d, const sn_infer *in, const char *what, int64_t dim,
+                            int64_t rank) {
   if (dim >= 0 && dim < rank) return SN_OK;
-  sn_status st = sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "%s names dimension %" PRId64 " of an array of rank %" PRId64, what, dim, rank);
+  sn_status st =
+      sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                    "%s names dimension %" PRId64 " of an array of rank %" PRId64, what, dim, rank);
   if (rank > 0) sn_hint(d, "dimensions are numbered 0 to %" PRId64, rank - 1);
   return st;
 }
 
-sn_status sn_infer_want_dims(sn_diag *d, const sn_infer *in, const char *what, sn_ints dims, int64_t rank) {
+sn_status sn_infer_want_dims(sn_diag *d, const sn_infer *in, const char *what, sn_ints dims,
+                             int64_t rank) {
   uint64_t seen = 0;
   for (int64_t i = 0; i < dims.n; i++) {
     SN_TRY(sn_infer_want_dim(d, in, what, dims.v[i], rank));
     if (dims.v[i] < 64 && (seen >> dims.v[i] & 1)) {
-      return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "%s names dimension %" PRId64 " twice: %s", what, dims.v[i], sn_infer_ints_text(in, dims));
+      return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "%s names dimension %" PRId64 " twice: %s",
+                           what, dims.v[i], sn_infer_ints_text(in, dims));
     }
     seen |= dims.v[i] < 64 ? (uint64_t)1 << dims.v[i] : 0;
   }
@@ -139,12 +175,16 @@ sn_status sn_infer_want_dims(sn_diag *d, const sn_infer *in, const char *what, s
 
 sn_status sn_infer_want_sorted(sn_diag *d, const sn_infer *in, const char *what, sn_ints dims) {
   for (int64_t i = 1; i < dims.n; i++) {
-    if (dims.v[i - 1] >= dims.v[i]) return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "%s must rise, found %s", what, sn_infer_ints_text(in, dims));
+    if (dims.v[i - 1] >= dims.v[i])
+      return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "%s must rise, found %s", what,
+                           sn_infer_ints_text(in, dims));
   }
   return SN_OK;
 }
 
-/* ---- dimensions ---------------------------------------------------------------------------------------------------- */
+/* ---- dimensions
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 void sn_dims_push_static(sn_dims *to, int64_t size) {
   if (to->rank < SN_MAX_RANK) {
@@ -180,12 +220,16 @@ bool sn_dims_merge(int64_t *size, bool *dynamic, int64_t other, bool other_dynam
 bool sn_dims_compatible(const sn_shape *a, const sn_shape *b) {
   if (a->rank != b->rank) return false;
   for (int k = 0; k < a->rank; k++) {
-    if (a->dims[k] != b->dims[k] && a->dims[k] != SN_DIM_UNBOUNDED && b->dims[k] != SN_DIM_UNBOUNDED) return false;
+    if (a->dims[k] != b->dims[k] && a->dims[k] != SN_DIM_UNBOUNDED &&
+        b->dims[k] != SN_DIM_UNBOUNDED)
+      return false;
   }
   return true;
 }
 
-/* ---- making shapes -------------------------------------------------------------------------------------------------- */
+/* ---- making shapes
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static sn_status infer_made(sn_diag *d, const sn_shape *s, const sn_shape **out) {
   if (!s) return sn_out_of_memory(d, sizeof *s);
@@ -193,20 +237,28 @@ static sn_status infer_made(sn_diag *d, const sn_shape *s, const sn_shape **out)
   return SN_OK;
 }
 
-sn_status sn_infer_make(sn_diag *d, const sn_infer *in, sn_type t, const sn_dims *dims, const sn_shape **out) {
+sn_status sn_infer_make(sn_diag *d, const sn_infer *in, sn_type t, const sn_dims *dims,
+                        const sn_shape **out) {
   if (dims->rank > SN_MAX_RANK) {
-    return sn_infer_fail(d, in, SN_ERR_UNSUPPORTED, "the result would have rank %d, at most %d is supported", dims->rank, SN_MAX_RANK);
+    return sn_infer_fail(d, in, SN_ERR_UNSUPPORTED,
+                         "the result would have rank %d, at most %d is supported", dims->rank,
+                         SN_MAX_RANK);
   }
   bool any = false;
   for (int k = 0; k < dims->rank; k++) any = any || dims->dynamic[k];
-  return infer_made(d, any ? sn_shape_dynamic(in->arena, t, dims->rank, dims->size, dims->dynamic) : sn_shape_array(in->arena, t, dims->rank, dims->size), out);
+  return infer_made(d,
+                    any ? sn_shape_dynamic(in->arena, t, dims->rank, dims->size, dims->dynamic)
+                        : sn_shape_array(in->arena, t, dims->rank, dims->size),
+                    out);
 }
 
-sn_status sn_infer_make_tuple(sn_diag *d, const sn_infer *in, int64_t n, const sn_shape *const *elements, const sn_shape **out) {
+sn_status sn_infer_make_tuple(sn_diag *d, const sn_infer *in, int64_t n,
+                              const sn_shape *const *elements, const sn_shape **out) {
   return infer_made(d, sn_shape_tuple(in->arena, (int)n, elements), out);
 }
 
-sn_status sn_infer_one_or_tuple(sn_diag *d, const sn_infer *in, int64_t n, const sn_shape *const *elements, const sn_shape **out) {
+sn_status sn_infer_one_or_tuple(sn_diag *d, const sn_infer *in, int64_t n,
+                                const sn_shape *const *elements, const sn_shape **out) {
   if (n != 1) return sn_infer_make_tuple(d, in, n, elements, out);
   *out = elements[0];
   return SN_OK;
@@ -235,4 +287,6 @@ sn_status sn_infer_strip(sn_diag *d, const sn_infer *in, const sn_shape *s, cons
   return infer_made(d, infer_has_layout(s) ? infer_strip(in->arena, s) : s, out);
 }
 
-bool sn_infer_same(const sn_shape *a, const sn_shape *b) { return sn_shape_equal(a, b, 0); }
+bool sn_infer_same(const sn_shape *a, const sn_shape *b) {
+  return sn_shape_equal(a, b, 0);
+}

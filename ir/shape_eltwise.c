@@ -1,45 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Shape rules of elementwise ops, conversions and copies. HLO does not broadcast: operands have equal dimensions. */
+/* Shape rules of elementwise ops, conversions and copies. HLO does not broadcast: operands have
+ * equal dimensions. */
 #include "infer.h"
 
 #include <inttypes.h>
 
 /* The dims of operands first…last as one; the most specific size of each dimension. */
-static sn_status eltwise_dims(sn_diag *d, const sn_infer *in, uint32_t first, uint32_t last, sn_dims *out) {
+static sn_status eltwise_dims(sn_diag *d, const sn_infer *in, uint32_t first, uint32_t last,
+                              sn_dims *out) {
   sn_dims_of(in->operands[first], out);
   for (uint32_t k = first + 1; k <= last; k++) {
     const sn_shape *s = in->operands[k];
     bool same = s->rank == out->rank;
-    for (int i = 0; same && i < s->rank; i++) same = sn_dims_merge(&out->size[i], &out->dynamic[i], s->dims[i], sn_dims_is_dynamic(s, i));
+    for (int i = 0; same && i < s->rank; i++)
+      same = sn_dims_merge(&out->size[i], &out->dynamic[i], s->dims[i], sn_dims_is_dynamic(s, i));
     if (same) continue;
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "operands must have equal dimensions, found %s and %s", sn_infer_text(in, in->operands[first]),
-                                 sn_infer_text(in, s));
+    sn_status st =
+        sn_infer_fail(d, in, SN_ERR_SHAPE, "operands must have equal dimensions, found %s and %s",
+                      sn_infer_text(in, in->operands[first]), sn_infer_text(in, s));
     sn_hint(d, "HLO does not broadcast by itself: insert a broadcast with dimensions={…}");
     return st;
   }
   return SN_OK;
 }
 
-static sn_status eltwise_unary(sn_diag *d, const sn_infer *in, unsigned takes, sn_type result, const sn_shape **out) {
+static sn_status eltwise_unary(sn_diag *d, const sn_infer *in, unsigned takes, sn_type result,
+                               const sn_shape **out) {
   SN_TRY(sn_infer_want_array(d, in, 0, takes));
   sn_dims dims;
   sn_dims_of(in->operands[0], &dims);
-  return sn_infer_make(d, in, result == SN_TYPE_INVALID ? in->operands[0]->type : result, &dims, out);
+  return sn_infer_make(d, in, result == SN_TYPE_INVALID ? in->operands[0]->type : result, &dims,
+                       out);
 }
 
-static sn_status eltwise_binary(sn_diag *d, const sn_infer *in, unsigned takes, sn_type result, const sn_shape **out) {
+static sn_status eltwise_binary(sn_diag *d, const sn_infer *in, unsigned takes, sn_type result,
+                                const sn_shape **out) {
   SN_TRY(sn_infer_want_array(d, in, 0, takes));
   SN_TRY(sn_infer_want_array(d, in, 1, takes));
   SN_TRY(sn_infer_want_same_type(d, in, 0, 1));
   sn_dims dims;
   SN_TRY(eltwise_dims(d, in, 0, 1, &dims));
-  return sn_infer_make(d, in, result == SN_TYPE_INVALID ? in->operands[0]->type : result, &dims, out);
+  return sn_infer_make(d, in, result == SN_TYPE_INVALID ? in->operands[0]->type : result, &dims,
+                       out);
 }
 
-#define UNARY(name, takes) \
-  sn_status sn_shape_rule_##name(sn_diag *d, const sn_infer *in, const sn_shape **out) { return eltwise_unary(d, in, takes, SN_TYPE_INVALID, out); }
-#define BINARY(name, takes) \
-  sn_status sn_shape_rule_##name(sn_diag *d, const sn_infer *in, const sn_shape **out) { return eltwise_binary(d, in, takes, SN_TYPE_INVALID, out); }
+#define UNARY(name, takes)                                                               \
+  sn_status sn_shape_rule_##name(sn_diag *d, const sn_infer *in, const sn_shape **out) { \
+    return eltwise_unary(d, in, takes, SN_TYPE_INVALID, out);                            \
+  }
+#define BINARY(name, takes)                                                              \
+  sn_status sn_shape_rule_##name(sn_diag *d, const sn_infer *in, const sn_shape **out) { \
+    return eltwise_binary(d, in, takes, SN_TYPE_INVALID, out);                           \
+  }
 
 UNARY(real_unary, SN_TAKES_FLOAT)
 UNARY(number_unary, SN_TAKES_NUMBER)
@@ -60,9 +72,14 @@ sn_status sn_shape_rule_float_unary(sn_diag *d, const sn_infer *in, const sn_sha
 
 /* reduce-precision: the only op of this rule. */
 sn_status sn_shape_rule_same(sn_diag *d, const sn_infer *in, const sn_shape **out) {
-  int64_t exponent = sn_infer_int(in, SN_ATTR_EXPONENT_BITS), mantissa = sn_infer_int(in, SN_ATTR_MANTISSA_BITS);
-  if (exponent < 1) return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "exponent_bits must be at least 1, found %" PRId64, exponent);
-  if (mantissa < 0) return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "mantissa_bits must not be negative, found %" PRId64, mantissa);
+  int64_t exponent = sn_infer_int(in, SN_ATTR_EXPONENT_BITS),
+          mantissa = sn_infer_int(in, SN_ATTR_MANTISSA_BITS);
+  if (exponent < 1)
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "exponent_bits must be at least 1, found %" PRId64, exponent);
+  if (mantissa < 0)
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "mantissa_bits must not be negative, found %" PRId64, mantissa);
   return eltwise_unary(d, in, SN_TAKES_FLOAT, SN_TYPE_INVALID, out);
 }
 
@@ -76,9 +93,13 @@ static sn_status eltwise_part(sn_diag *d, const sn_infer *in, const sn_shape **o
   return eltwise_unary(d, in, SN_TAKES_ANY, sn_type_real_part(in->operands[0]->type), out);
 }
 
-sn_status sn_shape_rule_real(sn_diag *d, const sn_infer *in, const sn_shape **out) { return eltwise_part(d, in, out); }
+sn_status sn_shape_rule_real(sn_diag *d, const sn_infer *in, const sn_shape **out) {
+  return eltwise_part(d, in, out);
+}
 
-sn_status sn_shape_rule_imag(sn_diag *d, const sn_infer *in, const sn_shape **out) { return eltwise_part(d, in, out); }
+sn_status sn_shape_rule_imag(sn_diag *d, const sn_infer *in, const sn_shape **out) {
+  return eltwise_part(d, in, out);
+}
 
 sn_status sn_shape_rule_is_finite(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   return eltwise_unary(d, in, SN_TAKES_FLOAT, SN_TYPE_PRED, out);
@@ -88,7 +109,8 @@ sn_status sn_shape_rule_complex(sn_diag *d, const sn_infer *in, const sn_shape *
   SN_TRY(sn_infer_want_array(d, in, 0, SN_TAKES_FLOAT));
   sn_type t = sn_type_complex_of(in->operands[0]->type);
   if (t == SN_TYPE_INVALID) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "the parts must be f32 or f64, found %s", sn_infer_text(in, in->operands[0]));
+    sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "the parts must be f32 or f64, found %s",
+                                 sn_infer_text(in, in->operands[0]));
     sn_hint(d, "there is c64 (two f32) and c128 (two f64)");
     return st;
   }
@@ -107,7 +129,8 @@ static sn_status compare_check_type(sn_diag *d, const sn_infer *in) {
   sn_type t = in->operands[0]->type;
   if (a->u.i >= 0 && a->u.i < 4 && (takes[a->u.i] >> sn_types[t].cls & 1)) return SN_OK;
   const char *text = sn_enum_text(SN_DOMAIN_COMPARE_TYPE, a->u.i);
-  sn_status st = sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "type=%s does not compare %s", text ? text : "?", sn_type_text(t));
+  sn_status st = sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "type=%s does not compare %s",
+                               text ? text : "?", sn_type_text(t));
   sn_hint(d, "leave type= out: it follows from the operands (only TOTALORDER says something more)");
   return st;
 }
@@ -117,8 +140,11 @@ sn_status sn_shape_rule_compare(sn_diag *d, const sn_infer *in, const sn_shape *
   SN_TRY(eltwise_binary(d, in, SN_TAKES_ANY, SN_TYPE_PRED, &s));
   SN_TRY(compare_check_type(d, in));
   int64_t direction = sn_infer_int(in, SN_ATTR_DIRECTION);
-  if (sn_type_is_complex(in->operands[0]->type) && direction != SN_DIRECTION_EQ && direction != SN_DIRECTION_NE) {
-    return sn_infer_fail(d, in, SN_ERR_TYPE, "complex numbers have no order: only direction=EQ and NE compare %s", sn_infer_text(in, in->operands[0]));
+  if (sn_type_is_complex(in->operands[0]->type) && direction != SN_DIRECTION_EQ &&
+      direction != SN_DIRECTION_NE) {
+    return sn_infer_fail(d, in, SN_ERR_TYPE,
+                         "complex numbers have no order: only direction=EQ and NE compare %s",
+                         sn_infer_text(in, in->operands[0]));
   }
   *out = s;
   return SN_OK;
@@ -132,8 +158,10 @@ sn_status sn_shape_rule_select(sn_diag *d, const sn_infer *in, const sn_shape **
   sn_dims dims;
   SN_TRY(eltwise_dims(d, in, 1, 2, &dims));
   if (in->operands[0]->rank && !sn_dims_compatible(in->operands[0], in->operands[1])) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "the predicate must be pred[] or have the dimensions of the values, found %s for %s",
-                                 sn_infer_text(in, in->operands[0]), sn_infer_text(in, in->operands[1]));
+    sn_status st = sn_infer_fail(
+        d, in, SN_ERR_SHAPE,
+        "the predicate must be pred[] or have the dimensions of the values, found %s for %s",
+        sn_infer_text(in, in->operands[0]), sn_infer_text(in, in->operands[1]));
     sn_hint(d, "broadcast the predicate");
     return st;
   }
@@ -144,8 +172,11 @@ sn_status sn_shape_rule_clamp(sn_diag *d, const sn_infer *in, const sn_shape **o
   for (uint32_t k = 0; k < 3; k++) {
     SN_TRY(sn_infer_want_array(d, in, k, SN_TAKES_ANY & ~SN_TAKES_COMPLEX));
     SN_TRY(sn_infer_want_same_type(d, in, 1, k));
-    if (in->operands[k]->rank == 0 || sn_dims_compatible(in->operands[k], in->operands[1])) continue;
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "operands are least, value, most; a bound must be a scalar or have the value's dimensions, found %s for %s",
+    if (in->operands[k]->rank == 0 || sn_dims_compatible(in->operands[k], in->operands[1]))
+      continue;
+    return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                         "operands are least, value, most; a bound must be a scalar or have the "
+                         "value's dimensions, found %s for %s",
                          sn_infer_text(in, in->operands[k]), sn_infer_text(in, in->operands[1]));
   }
   sn_dims dims;
@@ -153,13 +184,16 @@ sn_status sn_shape_rule_clamp(sn_diag *d, const sn_infer *in, const sn_shape **o
   return sn_infer_make(d, in, in->operands[1]->type, &dims, out);
 }
 
-/* ---- conversions --------------------------------------------------------------------------------------------------- */
+/* ---- conversions
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 sn_status sn_shape_rule_convert(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   SN_TRY(sn_infer_want_array(d, in, 0, SN_TAKES_ANY));
   SN_TRY(sn_infer_want_given(d, in));
   if (sn_type_is_complex(in->operands[0]->type) && !sn_type_is_complex(in->given->type)) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "a complex array does not convert to %s", sn_type_text(in->given->type));
+    sn_status st = sn_infer_fail(d, in, SN_ERR_TYPE, "a complex array does not convert to %s",
+                                 sn_type_text(in->given->type));
     sn_hint(d, "take real or imag first");
     return st;
   }
@@ -171,32 +205,38 @@ sn_status sn_shape_rule_stochastic_convert(sn_diag *d, const sn_infer *in, const
   SN_TRY(sn_infer_want_array(d, in, 1, SN_TAKES_UNSIGNED));
   SN_TRY(sn_infer_want_given(d, in));
   if (sn_type_bits(in->operands[0]->type) != sn_type_bits(in->operands[1]->type)) {
-    return sn_infer_fail(d, in, SN_ERR_TYPE, "the random bits must be as wide as the value, found %s for %s", sn_infer_text(in, in->operands[1]),
-                         sn_infer_text(in, in->operands[0]));
+    return sn_infer_fail(d, in, SN_ERR_TYPE,
+                         "the random bits must be as wide as the value, found %s for %s",
+                         sn_infer_text(in, in->operands[1]), sn_infer_text(in, in->operands[0]));
   }
   sn_dims dims;
   SN_TRY(eltwise_dims(d, in, 0, 1, &dims));
   return sn_infer_make(d, in, in->given->type, &dims, out);
 }
 
-/* Wider to narrower: a new last dimension counts the pieces; narrower to wider: the last dimension, of that size, goes. */
+/* Wider to narrower: a new last dimension counts the pieces; narrower to wider: the last dimension,
+ * of that size, goes. */
 sn_status sn_shape_rule_bitcast_convert(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   SN_TRY(sn_infer_want_array(d, in, 0, SN_TAKES_ANY));
   SN_TRY(sn_infer_want_given(d, in));
   const sn_shape *x = in->operands[0];
   int from = sn_type_bits(x->type), to = sn_type_bits(in->given->type);
   if (sn_type_is_complex(x->type) != sn_type_is_complex(in->given->type)) {
-    return sn_infer_fail(d, in, SN_ERR_TYPE, "bits of %s and %s do not convert: complex only to complex", sn_infer_text(in, x), sn_type_text(in->given->type));
+    return sn_infer_fail(d, in, SN_ERR_TYPE,
+                         "bits of %s and %s do not convert: complex only to complex",
+                         sn_infer_text(in, x), sn_type_text(in->given->type));
   }
   if (from > to ? from % to : to % from) {
-    return sn_infer_fail(d, in, SN_ERR_TYPE, "%d bits of %s are no whole number of %d-bit %s", from, sn_type_text(x->type), to, sn_type_text(in->given->type));
+    return sn_infer_fail(d, in, SN_ERR_TYPE, "%d bits of %s are no whole number of %d-bit %s", from,
+                         sn_type_text(x->type), to, sn_type_text(in->given->type));
   }
   sn_dims dims;
   sn_dims_of(x, &dims);
   if (from > to) sn_dims_push_static(&dims, from / to);
   if (from < to && (x->rank == 0 || x->dims[x->rank - 1] != to / from)) {
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "the last dimension must be %d, the %s in one %s; found %s", to / from, sn_type_text(x->type),
-                         sn_type_text(in->given->type), sn_infer_text(in, x));
+    return sn_infer_fail(
+        d, in, SN_ERR_SHAPE, "the last dimension must be %d, the %s in one %s; found %s", to / from,
+        sn_type_text(x->type), sn_type_text(in->given->type), sn_infer_text(in, x));
   }
   if (from < to) dims.rank--;
   return sn_infer_make(d, in, in->given->type, &dims, out);
@@ -214,19 +254,22 @@ sn_status sn_shape_rule_bitcast(sn_diag *d, const sn_infer *in, const sn_shape *
   SN_TRY(sn_shape_check(d, in->loc, in->given));
   SN_TRY(sn_shape_check(d, in->loc, in->operands[0]));
   if (bitcast_bits(in->operands[0]) != bitcast_bits(in->given)) {
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "must keep the number of bits, found %s from %s", sn_infer_text(in, in->given),
-                         sn_infer_text(in, in->operands[0]));
+    return sn_infer_fail(d, in, SN_ERR_SHAPE, "must keep the number of bits, found %s from %s",
+                         sn_infer_text(in, in->given), sn_infer_text(in, in->operands[0]));
   }
   *out = in->given;
   return SN_OK;
 }
 
-sn_status sn_shape_rule_same_any(sn_diag *d, const sn_infer *in, const sn_shape **out) { return sn_infer_strip(d, in, in->operands[0], out); }
+sn_status sn_shape_rule_same_any(sn_diag *d, const sn_infer *in, const sn_shape **out) {
+  return sn_infer_strip(d, in, in->operands[0], out);
+}
 
 /* add-dependency: a value, held back until a token is there. */
 sn_status sn_shape_rule_first(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   if (in->operands[1]->type != SN_TYPE_TOKEN) {
-    return sn_infer_fail(d, in, SN_ERR_TYPE, "operand 1 must be token[], found %s", sn_infer_text(in, in->operands[1]));
+    return sn_infer_fail(d, in, SN_ERR_TYPE, "operand 1 must be token[], found %s",
+                         sn_infer_text(in, in->operands[1]));
   }
   return sn_infer_strip(d, in, in->operands[0], out);
 }

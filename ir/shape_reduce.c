@@ -8,7 +8,8 @@
 sn_status sn_infer_reduce_operands(sn_diag *d, const sn_infer *in, sn_type **accumulated) {
   uint32_t n = in->n_operands / 2;
   if (in->n_operands % 2) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "expected an even number of operands, found %" PRIu32, in->n_operands);
+    sn_status st = sn_infer_fail(
+        d, in, SN_ERR_SHAPE, "expected an even number of operands, found %" PRIu32, in->n_operands);
     sn_hint(d, "n arrays, then n scalars to start from");
     return st;
   }
@@ -18,8 +19,9 @@ sn_status sn_infer_reduce_operands(sn_diag *d, const sn_infer *in, sn_type **acc
     SN_TRY(sn_infer_want_array(d, in, k, SN_TAKES_ANY));
     SN_TRY(sn_infer_want_scalar(d, in, n + k, SN_TAKES_ANY));
     if (!sn_dims_compatible(in->operands[0], in->operands[k])) {
-      return sn_infer_fail(d, in, SN_ERR_SHAPE, "arrays must have equal dimensions, found %s and %s", sn_infer_text(in, in->operands[0]),
-                           sn_infer_text(in, in->operands[k]));
+      return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                           "arrays must have equal dimensions, found %s and %s",
+                           sn_infer_text(in, in->operands[0]), sn_infer_text(in, in->operands[k]));
     }
     types[k] = in->operands[k]->type;
     types[n + k] = in->operands[n + k]->type;
@@ -53,39 +55,48 @@ sn_status sn_shape_rule_map(sn_diag *d, const sn_infer *in, const sn_shape **out
   bool all = over.n == x->rank;
   for (int64_t i = 0; all && i < over.n; i++) all = over.v[i] == i;
   if (!all) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "dimensions=%s must list all %d dimensions in order", sn_infer_ints_text(in, over), x->rank);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "dimensions=%s must list all %d dimensions in order",
+                         sn_infer_ints_text(in, over), x->rank);
   }
   SN_TRY(sn_infer_want_called(d, in, 0, in->n_operands, &root));
   for (uint32_t k = 0; k < in->n_operands; k++) {
     SN_TRY(sn_infer_want_array(d, in, k, SN_TAKES_ANY));
     if (!sn_dims_compatible(x, in->operands[k])) {
-      return sn_infer_fail(d, in, SN_ERR_SHAPE, "operands must have equal dimensions, found %s and %s", sn_infer_text(in, x),
-                           sn_infer_text(in, in->operands[k]));
+      return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                           "operands must have equal dimensions, found %s and %s",
+                           sn_infer_text(in, x), sn_infer_text(in, in->operands[k]));
     }
     const sn_shape *scalar = sn_shape_scalar(in->arena, in->operands[k]->type);
     if (!scalar) return sn_out_of_memory(d, sizeof *scalar);
     SN_TRY(sn_infer_want_param(d, in, 0, k, scalar));
   }
   if (!sn_shape_is_scalar(root)) {
-    return sn_infer_fail(d, in, SN_ERR_VERIFY, "computation %%%s must give a scalar, found %s", in->called[0]->name, sn_infer_text(in, root));
+    return sn_infer_fail(d, in, SN_ERR_VERIFY, "computation %%%s must give a scalar, found %s",
+                         in->called[0]->name, sn_infer_text(in, root));
   }
   sn_dims dims;
   sn_dims_of(x, &dims);
   return sn_infer_make(d, in, root->type, &dims, out);
 }
 
-/* ---- scan ------------------------------------------------------------------------------------------------------------------ */
+/* ---- scan
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
-/* Operands: m inputs, then k = num_carries initial carries. The computation takes one slice of each input (without the scanned dimension) and the
- * carries, and gives outputs and then the new carries. Result: the outputs stacked along the scanned dimension, then the last carries. */
+/* Operands: m inputs, then k = num_carries initial carries. The computation takes one slice of each
+ * input (without the scanned dimension) and the carries, and gives outputs and then the new
+ * carries. Result: the outputs stacked along the scanned dimension, then the last carries. */
 static sn_status scan_check_inputs(sn_diag *d, const sn_infer *in, uint32_t m, int64_t along) {
   for (uint32_t k = 0; k < m; k++) {
     SN_TRY(sn_infer_want_array(d, in, k, SN_TAKES_ANY));
     const sn_shape *x = in->operands[k];
     SN_TRY(sn_infer_want_dim(d, in, "dimensions=", along, x->rank));
     if (x->dims[along] != in->operands[0]->dims[along]) {
-      return sn_infer_fail(d, in, SN_ERR_SHAPE, "inputs must have equally many slices along dimension %" PRId64 ", found %s and %s", along,
-                           sn_infer_text(in, in->operands[0]), sn_infer_text(in, x));
+      return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                           "inputs must have equally many slices along dimension %" PRId64
+                           ", found %s and %s",
+                           along, sn_infer_text(in, in->operands[0]), sn_infer_text(in, x));
     }
     sn_dims dims = {.rank = 0};
     const sn_shape *slice = NULL;
@@ -98,10 +109,12 @@ static sn_status scan_check_inputs(sn_diag *d, const sn_infer *in, uint32_t m, i
   return SN_OK;
 }
 
-static sn_status scan_output(sn_diag *d, const sn_infer *in, const sn_shape *slice, int64_t along, const sn_shape **out) {
+static sn_status scan_output(sn_diag *d, const sn_infer *in, const sn_shape *slice, int64_t along,
+                             const sn_shape **out) {
   if (!sn_shape_is_array(slice) || slice->rank < along) {
-    return sn_infer_fail(d, in, SN_ERR_VERIFY, "computation %%%s gives %s, which has no place for dimension %" PRId64, in->called[0]->name,
-                         sn_infer_text(in, slice), along);
+    return sn_infer_fail(d, in, SN_ERR_VERIFY,
+                         "computation %%%s gives %s, which has no place for dimension %" PRId64,
+                         in->called[0]->name, sn_infer_text(in, slice), along);
   }
   sn_dims dims = {.rank = 0};
   for (int i = 0; i <= slice->rank; i++) {
@@ -111,14 +124,16 @@ static sn_status scan_output(sn_diag *d, const sn_infer *in, const sn_shape *sli
   return sn_infer_make(d, in, slice->type, &dims, out);
 }
 
-static sn_status scan_check_carries(sn_diag *d, const sn_infer *in, uint32_t m, uint32_t carries, const sn_shape *const *gives) {
+static sn_status scan_check_carries(sn_diag *d, const sn_infer *in, uint32_t m, uint32_t carries,
+                                    const sn_shape *const *gives) {
   for (uint32_t k = 0; k < carries; k++) {
     const sn_shape *init = in->operands[m + k];
     SN_TRY(sn_infer_want_array(d, in, m + k, SN_TAKES_ANY));
     SN_TRY(sn_infer_want_param(d, in, 0, m + k, init));
     if (sn_infer_same(gives[k], init)) continue;
-    return sn_infer_fail(d, in, SN_ERR_VERIFY, "computation %%%s must give carry %" PRIu32 " as %s, found %s", in->called[0]->name, k, sn_infer_text(in, init),
-                         sn_infer_text(in, gives[k]));
+    return sn_infer_fail(
+        d, in, SN_ERR_VERIFY, "computation %%%s must give carry %" PRIu32 " as %s, found %s",
+        in->called[0]->name, k, sn_infer_text(in, init), sn_infer_text(in, gives[k]));
   }
   return SN_OK;
 }
@@ -127,9 +142,13 @@ sn_status sn_shape_rule_scan(sn_diag *d, const sn_infer *in, const sn_shape **ou
   sn_ints at = sn_infer_ints(in, SN_ATTR_DIMENSIONS);
   int64_t carries = sn_infer_int(in, SN_ATTR_NUM_CARRIES);
   const sn_shape *root = NULL;
-  if (at.n != 1) return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "dimensions= must name one dimension, found %s", sn_infer_ints_text(in, at));
+  if (at.n != 1)
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "dimensions= must name one dimension, found %s",
+                         sn_infer_ints_text(in, at));
   if (carries < 0 || carries >= in->n_operands) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "num_carries=%" PRId64 " leaves no input among %" PRIu32 " operands", carries, in->n_operands);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "num_carries=%" PRId64 " leaves no input among %" PRIu32 " operands",
+                         carries, in->n_operands);
   }
   uint32_t m = in->n_operands - (uint32_t)carries;
   SN_TRY(sn_infer_want_called(d, in, 0, in->n_operands, &root));
@@ -137,21 +156,26 @@ sn_status sn_shape_rule_scan(sn_diag *d, const sn_infer *in, const sn_shape **ou
   int n = sn_shape_is_tuple(root) ? root->n_elements : 1;
   const sn_shape *const *gives = sn_shape_is_tuple(root) ? root->elements : &root;
   if (n < carries) {
-    return sn_infer_fail(d, in, SN_ERR_VERIFY, "computation %%%s must give at least its %" PRId64 " carries, found %s", in->called[0]->name, carries,
-                         sn_infer_text(in, root));
+    return sn_infer_fail(d, in, SN_ERR_VERIFY,
+                         "computation %%%s must give at least its %" PRId64 " carries, found %s",
+                         in->called[0]->name, carries, sn_infer_text(in, root));
   }
   SN_TRY(scan_check_carries(d, in, m, (uint32_t)carries, gives + (n - carries)));
   const sn_shape **results = SN_NEW_N(in->arena, const sn_shape *, n);
   if (!results) return sn_out_of_memory(d, (size_t)n * sizeof *results);
   for (int k = 0; k < n; k++) {
-    if (k < n - carries) SN_TRY(scan_output(d, in, gives[k], at.v[0], &results[k]));
-    else SN_TRY(sn_infer_strip(d, in, gives[k], &results[k]));
+    if (k < n - carries)
+      SN_TRY(scan_output(d, in, gives[k], at.v[0], &results[k]));
+    else
+      SN_TRY(sn_infer_strip(d, in, gives[k], &results[k]));
   }
   if (sn_shape_is_tuple(root)) return sn_infer_make_tuple(d, in, n, results, out);
   return sn_infer_one_or_tuple(d, in, n, results, out);
 }
 
-/* ---- sort, topk --------------------------------------------------------------------------------------------------------------- */
+/* ---- sort, topk
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 sn_status sn_shape_rule_sort(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   uint32_t n = in->n_operands;
@@ -163,12 +187,15 @@ sn_status sn_shape_rule_sort(sn_diag *d, const sn_infer *in, const sn_shape **ou
     SN_TRY(sn_infer_want_array(d, in, k, SN_TAKES_ANY));
     types[k] = in->operands[k]->type;
     if (!sn_dims_compatible(in->operands[0], in->operands[k])) {
-      return sn_infer_fail(d, in, SN_ERR_SHAPE, "operands must have equal dimensions, found %s and %s", sn_infer_text(in, in->operands[0]),
-                           sn_infer_text(in, in->operands[k]));
+      return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                           "operands must have equal dimensions, found %s and %s",
+                           sn_infer_text(in, in->operands[0]), sn_infer_text(in, in->operands[k]));
     }
     SN_TRY(sn_infer_strip(d, in, in->operands[k], &results[k]));
   }
-  if (at.n != 1) return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "dimensions= must name one dimension, found %s", sn_infer_ints_text(in, at));
+  if (at.n != 1)
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "dimensions= must name one dimension, found %s",
+                         sn_infer_ints_text(in, at));
   SN_TRY(sn_infer_want_dim(d, in, "dimensions=", at.v[0], in->operands[0]->rank));
   SN_TRY(sn_infer_want_comparator(d, in, 0, n, types));
   return sn_infer_one_or_tuple(d, in, n, results, out);
@@ -178,10 +205,14 @@ sn_status sn_shape_rule_topk(sn_diag *d, const sn_infer *in, const sn_shape **ou
   SN_TRY(sn_infer_want_array(d, in, 0, SN_TAKES_ANY & ~SN_TAKES_COMPLEX));
   const sn_shape *x = in->operands[0], *results[2];
   int64_t k = sn_infer_int(in, SN_ATTR_K);
-  if (x->rank < 1) return sn_infer_fail(d, in, SN_ERR_SHAPE, "a scalar has no largest elements: %s", sn_infer_text(in, x));
+  if (x->rank < 1)
+    return sn_infer_fail(d, in, SN_ERR_SHAPE, "a scalar has no largest elements: %s",
+                         sn_infer_text(in, x));
   int64_t n = x->dims[x->rank - 1];
   if (k < 0 || (n != SN_DIM_UNBOUNDED && k > n)) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "k=%" PRId64 " must be between 0 and the last dimension of %s", k, sn_infer_text(in, x));
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "k=%" PRId64 " must be between 0 and the last dimension of %s", k,
+                         sn_infer_text(in, x));
   }
   sn_dims dims;
   sn_dims_of(x, &dims);

@@ -18,24 +18,32 @@ static int64_t window_dilate(int64_t size, int64_t by, bool *ok) {
   return n;
 }
 
-static sn_status window_dim(sn_diag *d, const sn_infer *in, int k, const sn_window_dim *w, int64_t *size) {
+static sn_status window_dim(sn_diag *d, const sn_infer *in, int k, const sn_window_dim *w,
+                            int64_t *size) {
   if (w->size < 1 || w->stride < 1 || w->lhs_dilate < 1 || w->rhs_dilate < 1) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "window dimension %d has size %" PRId64 ", stride %" PRId64 ", dilations %" PRId64 " and %" PRId64
-                         ": each must be at least 1", k, w->size, w->stride, w->lhs_dilate, w->rhs_dilate);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "window dimension %d has size %" PRId64 ", stride %" PRId64
+                         ", dilations %" PRId64 " and %" PRId64 ": each must be at least 1",
+                         k, w->size, w->stride, w->lhs_dilate, w->rhs_dilate);
   }
   if (*size == SN_DIM_UNBOUNDED) return SN_OK;
   bool ok = true;
-  int64_t base = window_dilate(*size, w->lhs_dilate, &ok), span = window_dilate(w->size, w->rhs_dilate, &ok);
+  int64_t base = window_dilate(*size, w->lhs_dilate, &ok),
+          span = window_dilate(w->size, w->rhs_dilate, &ok);
   ok = ok && sn_add_i64(base, w->pad_low, &base) && sn_add_i64(base, w->pad_high, &base);
-  if (!ok) return sn_infer_fail(d, in, SN_ERR_OVERFLOW, "window dimension %d: the padded size does not fit 64 bits", k);
+  if (!ok)
+    return sn_infer_fail(d, in, SN_ERR_OVERFLOW,
+                         "window dimension %d: the padded size does not fit 64 bits", k);
   *size = base < span ? 0 : (base - span) / w->stride + 1;
   return SN_OK;
 }
 
-sn_status sn_infer_window(sn_diag *d, const sn_infer *in, const sn_window *w, int n, const sn_dims *base, sn_dims *out) {
+sn_status sn_infer_window(sn_diag *d, const sn_infer *in, const sn_window *w, int n,
+                          const sn_dims *base, sn_dims *out) {
   int rank = w ? w->rank : 0;
   if (rank != n) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "window= has %d dimension%s, expected %d", rank, rank == 1 ? "" : "s", n);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "window= has %d dimension%s, expected %d", rank,
+                         rank == 1 ? "" : "s", n);
   }
   *out = *base;
   for (int k = 0; k < n; k++) SN_TRY(window_dim(d, in, k, &w->dims[k], &out->size[k]));
@@ -47,18 +55,27 @@ static const sn_window *window_of(const sn_infer *in) {
   return a ? a->u.window : NULL;
 }
 
-/* ---- convolution -------------------------------------------------------------------------------------------------------------- */
+/* ---- convolution
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 /* dim_labels must name every dimension of its array once. */
-static sn_status conv_check_labels(sn_diag *d, const sn_infer *in, const char *what, const sn_shape *s, int n_spatial, int64_t a, int64_t b,
+static sn_status conv_check_labels(sn_diag *d, const sn_infer *in, const char *what,
+                                   const sn_shape *s, int n_spatial, int64_t a, int64_t b,
                                    const int64_t *spatial) {
   if (s && s->rank != n_spatial + 2) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "dim_labels= gives the %s %d dimensions, found %s", what, n_spatial + 2, sn_infer_text(in, s));
-    sn_hint(d, "labels are INPUT_KERNEL->OUTPUT, such as b01f_01io->b01f: batch, feature and spatial dimensions");
+    sn_status st =
+        sn_infer_fail(d, in, SN_ERR_SHAPE, "dim_labels= gives the %s %d dimensions, found %s", what,
+                      n_spatial + 2, sn_infer_text(in, s));
+    sn_hint(d,
+            "labels are INPUT_KERNEL->OUTPUT, such as b01f_01io->b01f: batch, feature and spatial "
+            "dimensions");
     return st;
   }
   int64_t all[SN_MAX_RANK] = {a, b};
-  if (n_spatial > SN_MAX_RANK - 2) return sn_infer_fail(d, in, SN_ERR_UNSUPPORTED, "%d spatial dimensions are too many", n_spatial);
+  if (n_spatial > SN_MAX_RANK - 2)
+    return sn_infer_fail(d, in, SN_ERR_UNSUPPORTED, "%d spatial dimensions are too many",
+                         n_spatial);
   for (int i = 0; i < n_spatial; i++) all[2 + i] = spatial[i];
   sn_ints dims = {n_spatial + 2, all};
   char name[32];
@@ -66,46 +83,68 @@ static sn_status conv_check_labels(sn_diag *d, const sn_infer *in, const char *w
   return sn_infer_want_dims(d, in, name, dims, n_spatial + 2);
 }
 
-static bool conv_differ(int64_t a, int64_t b) { return a != b && a != SN_DIM_UNBOUNDED && b != SN_DIM_UNBOUNDED; }
+static bool conv_differ(int64_t a, int64_t b) {
+  return a != b && a != SN_DIM_UNBOUNDED && b != SN_DIM_UNBOUNDED;
+}
 
-static bool conv_divides(int64_t n, int64_t by) { return n == SN_DIM_UNBOUNDED || n % by == 0; }
+static bool conv_divides(int64_t n, int64_t by) {
+  return n == SN_DIM_UNBOUNDED || n % by == 0;
+}
 
-static sn_status conv_check_groups(sn_diag *d, const sn_infer *in, const sn_conv_dims *c, int64_t features, int64_t batches) {
+static sn_status conv_check_groups(sn_diag *d, const sn_infer *in, const sn_conv_dims *c,
+                                   int64_t features, int64_t batches) {
   const sn_shape *x = in->operands[0], *k = in->operands[1];
-  int64_t in_features = x->dims[c->input_feature], k_in = k->dims[c->kernel_input_feature], k_out = k->dims[c->kernel_output_feature];
+  int64_t in_features = x->dims[c->input_feature], k_in = k->dims[c->kernel_input_feature],
+          k_out = k->dims[c->kernel_output_feature];
   if (features < 1 || batches < 1 || (features > 1 && batches > 1)) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "feature_group_count=%" PRId64 " and batch_group_count=%" PRId64
-                         " must be at least 1, and only one of them more", features, batches);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "feature_group_count=%" PRId64 " and batch_group_count=%" PRId64
+                         " must be at least 1, and only one of them more",
+                         features, batches);
   }
-  if (!conv_divides(in_features, features) || (in_features != SN_DIM_UNBOUNDED && conv_differ(in_features / features, k_in))) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "the kernel takes %" PRId64 " input features, the input %s has %" PRId64 " in %" PRId64 " group%s", k_in,
-                                 sn_infer_text(in, x), in_features, features, features == 1 ? "" : "s");
+  if (!conv_divides(in_features, features) ||
+      (in_features != SN_DIM_UNBOUNDED && conv_differ(in_features / features, k_in))) {
+    sn_status st =
+        sn_infer_fail(d, in, SN_ERR_SHAPE,
+                      "the kernel takes %" PRId64 " input features, the input %s has %" PRId64
+                      " in %" PRId64 " group%s",
+                      k_in, sn_infer_text(in, x), in_features, features, features == 1 ? "" : "s");
     sn_hint(d, "kernel input features = input features / feature_group_count");
     return st;
   }
   if (!conv_divides(k_out, features) || !conv_divides(k_out, batches)) {
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "%" PRId64 " output features do not split into %" PRId64 " groups", k_out, features > 1 ? features : batches);
+    return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                         "%" PRId64 " output features do not split into %" PRId64 " groups", k_out,
+                         features > 1 ? features : batches);
   }
   if (!conv_divides(x->dims[c->input_batch], batches)) {
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "a batch of %" PRId64 " does not split into %" PRId64 " groups", x->dims[c->input_batch], batches);
+    return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                         "a batch of %" PRId64 " does not split into %" PRId64 " groups",
+                         x->dims[c->input_batch], batches);
   }
   return SN_OK;
 }
 
-static sn_status conv_check_window(sn_diag *d, const sn_infer *in, const sn_conv_dims *c, const sn_window *w) {
+static sn_status conv_check_window(sn_diag *d, const sn_infer *in, const sn_conv_dims *c,
+                                   const sn_window *w) {
   if ((w ? w->rank : 0) != c->n_spatial) {
-    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE, "window= has %d dimensions, dim_labels= %d spatial ones", w ? w->rank : 0, c->n_spatial);
+    return sn_infer_fail(d, in, SN_ERR_ATTRIBUTE,
+                         "window= has %d dimensions, dim_labels= %d spatial ones", w ? w->rank : 0,
+                         c->n_spatial);
   }
   for (int i = 0; i < c->n_spatial; i++) {
     int64_t k = in->operands[1]->dims[c->kernel_spatial[i]];
     if (!conv_differ(k, w->dims[i].size)) continue;
-    return sn_infer_fail(d, in, SN_ERR_SHAPE, "window size %" PRId64 " of spatial dimension %d must be the kernel's, found %" PRId64 " in %s", w->dims[i].size, i,
-                         k, sn_infer_text(in, in->operands[1]));
+    return sn_infer_fail(d, in, SN_ERR_SHAPE,
+                         "window size %" PRId64
+                         " of spatial dimension %d must be the kernel's, found %" PRId64 " in %s",
+                         w->dims[i].size, i, k, sn_infer_text(in, in->operands[1]));
   }
   return SN_OK;
 }
 
-static sn_status conv_dims(sn_diag *d, const sn_infer *in, const sn_conv_dims *c, int64_t batches, sn_dims *dims) {
+static sn_status conv_dims(sn_diag *d, const sn_infer *in, const sn_conv_dims *c, int64_t batches,
+                           sn_dims *dims) {
   const sn_shape *x = in->operands[0], *k = in->operands[1];
   sn_dims base = {.rank = 0}, spatial;
   for (int i = 0; i < c->n_spatial; i++) sn_dims_push(&base, x, c->input_spatial[i]);
@@ -127,9 +166,12 @@ sn_status sn_shape_rule_convolution(sn_diag *d, const sn_infer *in, const sn_sha
   SN_TRY(sn_infer_want_array(d, in, 0, SN_TAKES_ANY));
   SN_TRY(sn_infer_want_array(d, in, 1, SN_TAKES_ANY));
   const sn_conv_dims *c = sn_infer_attr(in, SN_ATTR_DIM_LABELS)->u.conv;
-  SN_TRY(conv_check_labels(d, in, "input", in->operands[0], c->n_spatial, c->input_batch, c->input_feature, c->input_spatial));
-  SN_TRY(conv_check_labels(d, in, "kernel", in->operands[1], c->n_spatial, c->kernel_input_feature, c->kernel_output_feature, c->kernel_spatial));
-  SN_TRY(conv_check_labels(d, in, "output", NULL, c->n_spatial, c->output_batch, c->output_feature, c->output_spatial));
+  SN_TRY(conv_check_labels(d, in, "input", in->operands[0], c->n_spatial, c->input_batch,
+                           c->input_feature, c->input_spatial));
+  SN_TRY(conv_check_labels(d, in, "kernel", in->operands[1], c->n_spatial, c->kernel_input_feature,
+                           c->kernel_output_feature, c->kernel_spatial));
+  SN_TRY(conv_check_labels(d, in, "output", NULL, c->n_spatial, c->output_batch, c->output_feature,
+                           c->output_spatial));
   int64_t batches = sn_infer_int(in, SN_ATTR_BATCH_GROUP_COUNT);
   SN_TRY(conv_check_groups(d, in, c, sn_infer_int(in, SN_ATTR_FEATURE_GROUP_COUNT), batches));
   SN_TRY(conv_check_window(d, in, c, window_of(in)));
@@ -140,7 +182,8 @@ sn_status sn_shape_rule_convolution(sn_diag *d, const sn_infer *in, const sn_sha
   return sn_infer_make(d, in, t, &dims, out);
 }
 
-/* ---- reduce-window, select-and-scatter ------------------------------------------------------------------------------------------ */
+/* ---- reduce-window, select-and-scatter
+ * ------------------------------------------------------------------------------------------ */
 
 sn_status sn_shape_rule_reduce_window(sn_diag *d, const sn_infer *in, const sn_shape **out) {
   uint32_t n = in->n_operands / 2;
@@ -167,9 +210,13 @@ sn_status sn_shape_rule_select_and_scatter(sn_diag *d, const sn_infer *in, const
   SN_TRY(sn_infer_window(d, in, window_of(in), base.rank, &base, &dims));
   SN_TRY(sn_infer_make(d, in, x->type, &dims, &want));
   if (!sn_dims_compatible(want, source)) {
-    sn_status st = sn_infer_fail(d, in, SN_ERR_SHAPE, "the source must have one element for each window: expected %s, found %s", sn_infer_text(in, want),
-                                 sn_infer_text(in, source));
-    sn_hint(d, "operands are the array, the source (shaped like a reduce-window of the array), the initial value");
+    sn_status st =
+        sn_infer_fail(d, in, SN_ERR_SHAPE,
+                      "the source must have one element for each window: expected %s, found %s",
+                      sn_infer_text(in, want), sn_infer_text(in, source));
+    sn_hint(d,
+            "operands are the array, the source (shaped like a reduce-window of the array), the "
+            "initial value");
     return st;
   }
   sn_type accumulated;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* The verifier: lists every fault of a module, each with the number of its constraint (verify.def).
  *
- * Stages go from the structure to the meaning; each marks what the next may look at, so that one fault does not show as ten. All stages are
- * linear in the size of the module, and none recurses by a depth that the text decides. */
+ * Stages go from the structure to the meaning; each marks what the next may look at, so that one
+ * fault does not show as ten. All stages are linear in the size of the module, and none recurses but
+ * into the elements of a tuple's shape. */
 #include "verify.h"
 
 #include <string.h>
@@ -66,8 +67,10 @@ sn_status sn_module_verify(sn_diag *d, const sn_module *m, int flags) {
   v.m = m;
   v.flags = flags;
   sn_status s = verify_begin(&v);
-  if (s == SN_OK) verify_stages(&v);
-  else (void)sn_out_of_memory(d, m->n_ids * sizeof *v.position);
+  if (s == SN_OK)
+    verify_stages(&v);
+  else
+    (void)sn_out_of_memory(d, m->n_ids * sizeof *v.position);
   sn_diag_destroy(v.rule_diag);
   sn_arena_destroy(v.rule);
   sn_arena_destroy(v.arena);

@@ -20,7 +20,8 @@ static const sn_computation *calls_next(const sn_verifier *v, calls_frame *f) {
   return NULL;
 }
 
-static void calls_walk(sn_verifier *v, const sn_computation *from, uint8_t *state, calls_frame *stack) {
+static void calls_walk(sn_verifier *v, const sn_computation *from, uint8_t *state,
+                       calls_frame *stack) {
   uint32_t depth = 0;
   stack[depth++] = (calls_frame){from, from->first, 0};
   state[from->id] = CALLS_OPEN;
@@ -32,8 +33,8 @@ static void calls_walk(sn_verifier *v, const sn_computation *from, uint8_t *stat
       depth--;
     } else if (state[callee->id] == CALLS_OPEN) {
       v->acyclic = false;
-      sn_verify_fault(v, f->at->loc, SN_V_RECURSION, "%%%s calls %%%s, which %s", f->at->name, callee->name,
-                      callee == f->c ? "it stands in" : "calls it in turn");
+      sn_verify_fault(v, f->at->loc, SN_V_RECURSION, "%%%s calls %%%s, which %s", f->at->name,
+                      callee->name, callee == f->c ? "it stands in" : "calls it in turn");
       sn_hint(v->d, "HLO has no recursion: use while");
     } else if (state[callee->id] == CALLS_UNSEEN) {
       state[callee->id] = CALLS_OPEN;
@@ -65,34 +66,45 @@ static void calls_order(sn_verifier *v) {
     SN_FOR_INSTRS(i, c) {
       for (uint16_t k = 0; k < i->n_called; k++) {
         if (!sn_verify_owns(v, i->called[k])) continue;
-        if (i->called[k] == v->m->entry) sn_verify_fault(v, i->loc, SN_V_ENTRY, "%%%s calls the entry %%%s", i->name, v->m->entry->name);
+        if (i->called[k] == v->m->entry)
+          sn_verify_fault(v, i->loc, SN_V_ENTRY, "%%%s calls the entry %%%s", i->name,
+                          v->m->entry->name);
         if (before[i->called[k]->id] || !v->acyclic) continue;
-        sn_verify_fault(v, i->loc, SN_V_CALL_ORDER, "%%%s calls %%%s, which stands behind %%%s", i->name, i->called[k]->name, c->name);
+        sn_verify_fault(v, i->loc, SN_V_CALL_ORDER, "%%%s calls %%%s, which stands behind %%%s",
+                        i->name, i->called[k]->name, c->name);
       }
     }
     before[c->id] = true;
   }
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- bodies
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool body_forbids(const sn_instr *i, bool fusion) {
-  int forbidden = SN_T_EFFECT | SN_T_COLLECTIVE | SN_T_TOKEN | (fusion ? SN_T_START | SN_T_DONE : 0);
-  return (unsigned)i->op < SN_OP_COUNT && ((sn_ops[i->op].traits & (uint32_t)forbidden) || sn_instr_bool(i, SN_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT));
+  int forbidden =
+      SN_T_EFFECT | SN_T_COLLECTIVE | SN_T_TOKEN | (fusion ? SN_T_START | SN_T_DONE : 0);
+  return (unsigned)i->op < SN_OP_COUNT && ((sn_ops[i->op].traits & (uint32_t)forbidden) ||
+                                           sn_instr_bool(i, SN_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT));
 }
 
-static void body_check(sn_verifier *v, const sn_computation *c, const char *fusion, const char *applied) {
+static void body_check(sn_verifier *v, const sn_computation *c, const char *fusion,
+                       const char *applied) {
   SN_FOR_INSTRS(i, c) {
     if (fusion && body_forbids(i, true)) {
-      sn_verify_fault(v, i->loc, SN_V_FUSION_BODY, "%s %%%s cannot run inside the fusion %%%s", sn_opcode_text(i->op), i->name, fusion);
+      sn_verify_fault(v, i->loc, SN_V_FUSION_BODY, "%s %%%s cannot run inside the fusion %%%s",
+                      sn_opcode_text(i->op), i->name, fusion);
     } else if (applied && body_forbids(i, false)) {
-      sn_verify_fault(v, i->loc, SN_V_APPLIED_BODY, "%s %%%s cannot run in %%%s, which %%%s applies element by element", sn_opcode_text(i->op), i->name, c->name,
-                      applied);
+      sn_verify_fault(v, i->loc, SN_V_APPLIED_BODY,
+                      "%s %%%s cannot run in %%%s, which %%%s applies element by element",
+                      sn_opcode_text(i->op), i->name, c->name, applied);
     }
   }
 }
 
-/* Callers first: names of a fusion and of an applying instruction above each computation, handed down. */
+/* Callers first: names of a fusion and of an applying instruction above each computation, handed
+ * down. */
 static void body_spread(sn_verifier *v) {
   const char **fusion = SN_NEW_N(v->arena, const char *, (size_t)v->m->n_comp_ids + 1);
   const char **applied = SN_NEW_N(v->arena, const char *, (size_t)v->m->n_comp_ids + 1);
@@ -115,10 +127,14 @@ static void body_spread(sn_verifier *v) {
   }
 }
 
-/* ---- asynchronous pairs ------------------------------------------------------------------------------------------------------------ */
+/* ---- asynchronous pairs
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 /* send and recv are not here: pipelines pass their contexts through loops. */
-static const struct { sn_opcode done, start; } async_pairs[] = {
+static const struct {
+  sn_opcode done, start;
+} async_pairs[] = {
     {SN_OP_ALL_GATHER_DONE, SN_OP_ALL_GATHER_START},
     {SN_OP_ALL_REDUCE_DONE, SN_OP_ALL_REDUCE_START},
     {SN_OP_COLLECTIVE_PERMUTE_DONE, SN_OP_COLLECTIVE_PERMUTE_START},
@@ -144,13 +160,17 @@ static void async_check(sn_verifier *v, const sn_instr *i) {
     ends = ends || async_pairs[k].done == i->op;
   }
   if (ends && !async_fits(i->op, sn_instr_operand(i, 0)->op)) {
-    sn_verify_fault(v, i->loc, SN_V_ASYNC_PAIR, "%s %%%s must take the start it ends, found %s %%%s", sn_opcode_text(i->op), i->name,
-                    sn_opcode_text(sn_instr_operand(i, 0)->op), sn_instr_operand(i, 0)->name);
+    sn_verify_fault(v, i->loc, SN_V_ASYNC_PAIR,
+                    "%s %%%s must take the start it ends, found %s %%%s", sn_opcode_text(i->op),
+                    i->name, sn_opcode_text(sn_instr_operand(i, 0)->op),
+                    sn_instr_operand(i, 0)->name);
   }
   if (!starts) return;
   const sn_instr *user = i->n_uses == 1 && i->first_use ? i->first_use->user : NULL;
   if (user && async_fits(user->op, i->op)) return;
-  sn_verify_fault(v, i->loc, SN_V_ASYNC_PAIR, "%s %%%s must have one user, the instruction that ends it", sn_opcode_text(i->op), i->name);
+  sn_verify_fault(v, i->loc, SN_V_ASYNC_PAIR,
+                  "%s %%%s must have one user, the instruction that ends it", sn_opcode_text(i->op),
+                  i->name);
 }
 
 void sn_verify_calls(sn_verifier *v) {

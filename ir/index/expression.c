@@ -16,7 +16,8 @@ sn_status sn_ix_context_create(sn_arena *a, sn_ix_context **out) {
   return SN_OK;
 }
 
-/* Ids, not addresses: the order of a table never decides anything, but equal runs should be equal. */
+/* Ids, not addresses: the order of a table never decides anything, but equal runs should be equal.
+ */
 static uint64_t ix_hash(const sn_ix *e) {
   uint64_t h = sn_hash_mix((uint64_t)e->kind, (uint64_t)e->value);
   h = sn_hash_mix(h, e->a ? e->a->id + 1u : 0);
@@ -28,7 +29,9 @@ static uint64_t ix_hash(const sn_ix *e) {
 }
 
 static bool ix_same(const sn_ix *a, const sn_ix *b) {
-  if (a->kind != b->kind || a->value != b->value || a->a != b->a || a->b != b->b || a->n_args != b->n_args || a->lo != b->lo || a->hi != b->hi) return false;
+  if (a->kind != b->kind || a->value != b->value || a->a != b->a || a->b != b->b ||
+      a->n_args != b->n_args || a->lo != b->lo || a->hi != b->hi)
+    return false;
   for (int k = 0; k < a->n_args; k++) {
     if (a->args[k] != b->args[k]) return false;
   }
@@ -58,13 +61,17 @@ const sn_ix *sn_ix_intern(sn_ix_context *x, const sn_ix *fields) {
   }
   sn_ix *e = sn_arena_copy(x->arena, fields, sizeof *fields);
   if (!e) return NULL;
-  if (e->n_args && !(e->args = sn_arena_copy(x->arena, fields->args, (size_t)e->n_args * sizeof *e->args))) return NULL;
+  if (e->n_args &&
+      !(e->args = sn_arena_copy(x->arena, fields->args, (size_t)e->n_args * sizeof *e->args)))
+    return NULL;
   e->id = x->n++;
   x->table[at] = e;
   return e;
 }
 
-/* ---- leaves --------------------------------------------------------------------------------------------------------------- */
+/* ---- leaves
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 const sn_ix *sn_ix_const(sn_ix_context *x, int64_t v) {
   sn_ix e = {.kind = SN_IX_CONST, .value = v, .lo = v, .hi = v};
@@ -78,19 +85,30 @@ static const sn_ix *ix_variable(sn_ix_context *x, sn_ix_kind kind, int64_t k, in
   return sn_ix_intern(x, &e);
 }
 
-const sn_ix *sn_ix_dim(sn_ix_context *x, int64_t k, int64_t size) { return ix_variable(x, SN_IX_DIM, k, size); }
+const sn_ix *sn_ix_dim(sn_ix_context *x, int64_t k, int64_t size) {
+  return ix_variable(x, SN_IX_DIM, k, size);
+}
 
-const sn_ix *sn_ix_sym(sn_ix_context *x, int64_t k, int64_t size) { return ix_variable(x, SN_IX_SYM, k, size); }
+const sn_ix *sn_ix_sym(sn_ix_context *x, int64_t k, int64_t size) {
+  return ix_variable(x, SN_IX_SYM, k, size);
+}
 
 const sn_ix *sn_ix_load(sn_ix_context *x, int64_t operand, int n, const sn_ix *const *at) {
   for (int k = 0; k < n; k++) {
     if (!at[k]) return NULL;
   }
-  sn_ix e = {.kind = SN_IX_LOAD, .value = operand, .n_args = n, .args = at, .lo = INT64_MIN, .hi = INT64_MAX};
+  sn_ix e = {.kind = SN_IX_LOAD,
+             .value = operand,
+             .n_args = n,
+             .args = at,
+             .lo = INT64_MIN,
+             .hi = INT64_MAX};
   return sn_ix_intern(x, &e);
 }
 
-/* ---- substitution ----------------------------------------------------------------------------------------------------------- */
+/* ---- substitution
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct substitution {
   sn_ix_context *x;
@@ -111,16 +129,26 @@ static const sn_ix *substitute_load(const substitution *s, const sn_ix *e) {
 
 static const sn_ix *substitute_node(const substitution *s, const sn_ix *e) {
   switch (e->kind) {
-    case SN_IX_CONST: return e;
-    case SN_IX_DIM: return s->dims && e->value < s->n_dims ? s->dims[e->value] : e;
-    case SN_IX_SYM: return s->syms && e->value < s->n_syms ? s->syms[e->value] : e;
-    case SN_IX_ADD: return sn_ix_add(s->x, substitute(s, e->a), substitute(s, e->b));
-    case SN_IX_MUL: return sn_ix_mul(s->x, substitute(s, e->a), substitute(s, e->b));
-    case SN_IX_DIV: return sn_ix_div(s->x, substitute(s, e->a), e->b->value);
-    case SN_IX_MOD: return sn_ix_mod(s->x, substitute(s, e->a), e->b->value);
-    case SN_IX_MIN: return sn_ix_min(s->x, substitute(s, e->a), substitute(s, e->b));
-    case SN_IX_MAX: return sn_ix_max(s->x, substitute(s, e->a), substitute(s, e->b));
-    case SN_IX_LOAD: return substitute_load(s, e);
+    case SN_IX_CONST:
+      return e;
+    case SN_IX_DIM:
+      return s->dims && e->value < s->n_dims ? s->dims[e->value] : e;
+    case SN_IX_SYM:
+      return s->syms && e->value < s->n_syms ? s->syms[e->value] : e;
+    case SN_IX_ADD:
+      return sn_ix_add(s->x, substitute(s, e->a), substitute(s, e->b));
+    case SN_IX_MUL:
+      return sn_ix_mul(s->x, substitute(s, e->a), substitute(s, e->b));
+    case SN_IX_DIV:
+      return sn_ix_div(s->x, substitute(s, e->a), e->b->value);
+    case SN_IX_MOD:
+      return sn_ix_mod(s->x, substitute(s, e->a), e->b->value);
+    case SN_IX_MIN:
+      return sn_ix_min(s->x, substitute(s, e->a), substitute(s, e->b));
+    case SN_IX_MAX:
+      return sn_ix_max(s->x, substitute(s, e->a), substitute(s, e->b));
+    case SN_IX_LOAD:
+      return substitute_load(s, e);
   }
   return NULL;
 }
@@ -147,29 +175,40 @@ static bool substitute_room(sn_ix_context *x) {
   return x->n_memo != 0;
 }
 
-const sn_ix *sn_ix_substitute(sn_ix_context *x, const sn_ix *e, int n_dims, const sn_ix *const *dims, int n_syms, const sn_ix *const *syms) {
+const sn_ix *sn_ix_substitute(sn_ix_context *x, const sn_ix *e, int n_dims,
+                              const sn_ix *const *dims, int n_syms, const sn_ix *const *syms) {
   if (!e || !substitute_room(x)) return NULL;
   substitution s = {x, n_dims, n_syms, dims, syms};
   return substitute(&s, e);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 int64_t sn_ix_eval(const sn_ix *e, const int64_t *dims, const int64_t *syms) {
   switch (e->kind) {
-    case SN_IX_CONST: return e->value;
-    case SN_IX_DIM: return dims[e->value];
-    case SN_IX_SYM: return syms[e->value];
-    case SN_IX_ADD: return sn_ix_eval(e->a, dims, syms) + sn_ix_eval(e->b, dims, syms);
-    case SN_IX_MUL: return sn_ix_eval(e->a, dims, syms) * sn_ix_eval(e->b, dims, syms);
-    case SN_IX_DIV: return sn_ix_floor_div(sn_ix_eval(e->a, dims, syms), e->b->value);
-    case SN_IX_MOD: return sn_ix_floor_mod(sn_ix_eval(e->a, dims, syms), e->b->value);
+    case SN_IX_CONST:
+      return e->value;
+    case SN_IX_DIM:
+      return dims[e->value];
+    case SN_IX_SYM:
+      return syms[e->value];
+    case SN_IX_ADD:
+      return sn_ix_eval(e->a, dims, syms) + sn_ix_eval(e->b, dims, syms);
+    case SN_IX_MUL:
+      return sn_ix_eval(e->a, dims, syms) * sn_ix_eval(e->b, dims, syms);
+    case SN_IX_DIV:
+      return sn_ix_floor_div(sn_ix_eval(e->a, dims, syms), e->b->value);
+    case SN_IX_MOD:
+      return sn_ix_floor_mod(sn_ix_eval(e->a, dims, syms), e->b->value);
     case SN_IX_MIN:
     case SN_IX_MAX: {
       int64_t a = sn_ix_eval(e->a, dims, syms), b = sn_ix_eval(e->b, dims, syms);
       return (a < b) == (e->kind == SN_IX_MIN) ? a : b;
     }
-    case SN_IX_LOAD: break;
+    case SN_IX_LOAD:
+      break;
   }
   sn_assert(!"an expression with loads has no value by itself");
   return 0;
@@ -182,9 +221,11 @@ static void print_args(sn_str *to, const sn_ix *e) {
   }
 }
 
-/* Products, quotients and remainders bind tighter than sums; among themselves from left to right. */
+/* Products, quotients and remainders bind tighter than sums; among themselves from left to right.
+ */
 static void print_operand(sn_str *to, const sn_ix *e, bool left) {
-  bool plain = e->kind != SN_IX_ADD && (left || (e->kind != SN_IX_MUL && e->kind != SN_IX_DIV && e->kind != SN_IX_MOD));
+  bool plain = e->kind != SN_IX_ADD &&
+               (left || (e->kind != SN_IX_MUL && e->kind != SN_IX_DIV && e->kind != SN_IX_MOD));
   if (!plain) sn_str_char(to, '(');
   sn_ix_print(to, e);
   if (!plain) sn_str_char(to, ')');
@@ -197,7 +238,8 @@ static void print_infix(sn_str *to, const sn_ix *e, const char *word) {
 }
 
 static bool print_is_negative(const sn_ix *e) {
-  return e->kind == SN_IX_MUL && e->b->kind == SN_IX_CONST && e->b->value < 0 && e->b->value != INT64_MIN;
+  return e->kind == SN_IX_MUL && e->b->kind == SN_IX_CONST && e->b->value < 0 &&
+         e->b->value != INT64_MIN;
 }
 
 static void print_minus(sn_str *to, const sn_ix *e) {
@@ -230,13 +272,29 @@ static void print_sum(sn_str *to, const sn_ix *e) {
 
 void sn_ix_print(sn_str *to, const sn_ix *e) {
   switch (e->kind) {
-    case SN_IX_CONST: sn_str_i64(to, e->value); return;
-    case SN_IX_DIM: sn_str_char(to, 'd'); sn_str_i64(to, e->value); return;
-    case SN_IX_SYM: sn_str_char(to, 's'); sn_str_i64(to, e->value); return;
-    case SN_IX_ADD: print_sum(to, e); return;
-    case SN_IX_MUL: print_infix(to, e, " * "); return;
-    case SN_IX_DIV: print_infix(to, e, " floordiv "); return;
-    case SN_IX_MOD: print_infix(to, e, " mod "); return;
+    case SN_IX_CONST:
+      sn_str_i64(to, e->value);
+      return;
+    case SN_IX_DIM:
+      sn_str_char(to, 'd');
+      sn_str_i64(to, e->value);
+      return;
+    case SN_IX_SYM:
+      sn_str_char(to, 's');
+      sn_str_i64(to, e->value);
+      return;
+    case SN_IX_ADD:
+      print_sum(to, e);
+      return;
+    case SN_IX_MUL:
+      print_infix(to, e, " * ");
+      return;
+    case SN_IX_DIV:
+      print_infix(to, e, " floordiv ");
+      return;
+    case SN_IX_MOD:
+      print_infix(to, e, " mod ");
+      return;
     case SN_IX_MIN:
     case SN_IX_MAX:
       sn_str_add(to, e->kind == SN_IX_MIN ? "min(" : "max(");

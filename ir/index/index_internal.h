@@ -7,10 +7,11 @@
 
 struct sn_ix_context {
   sn_arena *arena;
-  const sn_ix **table;  /* open addressing; a power of two */
-  uint32_t n_table, n;  /* cells, expressions */
-  bool overflow;        /* a coefficient did not fit: the maker gave NULL for that, not for memory */
-  /* Memory of one substitution: what expression `id` became, valid where mark[id] is the present one. */
+  const sn_ix **table; /* open addressing; a power of two */
+  uint32_t n_table, n; /* cells, expressions */
+  bool overflow;       /* a coefficient did not fit: the maker gave NULL for that, not for memory */
+  /* Memory of one substitution: what expression `id` became, valid where mark[id] is the present
+   * one. */
   const sn_ix **memo;
   uint32_t *mark, n_memo, present;
 };
@@ -43,7 +44,9 @@ const sn_ix *sn_ix_sum_make(sn_ix_context *x, sn_ix_sum *s);
 
 int64_t sn_ix_floor_div(int64_t a, int64_t b); /* b > 0 */
 int64_t sn_ix_floor_mod(int64_t a, int64_t b);
-static inline bool sn_ix_known(int64_t lo, int64_t hi) { return lo != INT64_MIN && hi != INT64_MAX; }
+static inline bool sn_ix_known(int64_t lo, int64_t hi) {
+  return lo != INT64_MIN && hi != INT64_MAX;
+}
 
 /* ---- rules ---- */
 
@@ -52,12 +55,12 @@ typedef struct sn_index_build {
   sn_ix_context *x;
   const sn_instr *i;
   int output;
-  const sn_shape *result;        /* the array of this output */
+  const sn_shape *result; /* the array of this output */
   sn_index_map *map;
-  const sn_ix **dims;            /* DIM 0… of the result */
+  const sn_ix **dims; /* DIM 0… of the result */
   int n_syms, n_accesses;
   int64_t syms[2 * SN_MAX_RANK + 2];
-  sn_access *accesses;           /* room for cap_accesses */
+  sn_access *accesses; /* room for cap_accesses */
   int cap_accesses;
   bool failed;
 } sn_index_build;
@@ -73,7 +76,8 @@ void sn_index_identity(sn_index_build *b, uint32_t k);
 void sn_index_scalar(sn_index_build *b, uint32_t k);
 void sn_index_opaque(sn_index_build *b);
 
-#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) void sn_index_rule_##index(sn_index_build *b);
+#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) \
+  void sn_index_rule_##index(sn_index_build *b);
 #include "sinter/ops.def"
 #undef SN_OP
 

@@ -7,7 +7,8 @@
 typedef void (*index_rule)(sn_index_build *b);
 
 static const index_rule index_rules[SN_OP_COUNT] = {
-#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) [SN_OP_##id] = sn_index_rule_##index,
+#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) \
+  [SN_OP_##id] = sn_index_rule_##index,
 #include "sinter/ops.def"
 #undef SN_OP
 };
@@ -31,9 +32,7 @@ sn_access *sn_index_access(sn_index_build *b, uint32_t k) {
   a->operand = k;
   a->rank = s->rank;
   a->at = SN_NEW_N(b->x->arena, const sn_ix *, s->rank + 1);
-  /* Two guards a dimension are the most that a rule sets. */
-  a->guards = SN_NEW_N(b->x->arena, sn_ix_guard, 2 * SN_MAX_RANK);
-  if (!a->at || !a->guards) b->failed = true;
+  if (!a->at) b->failed = true;
   return b->failed ? NULL : a;
 }
 
@@ -42,15 +41,31 @@ void sn_index_at(sn_index_build *b, sn_access *a, int dim, const sn_ix *e) {
   if (a) ((const sn_ix **)a->at)[dim] = e; /* ours while it is built */
 }
 
+/* The next guard's place: room for 4 at first, doubled when full. */
+static sn_ix_guard *guard_room(sn_index_build *b, sn_access *a) {
+  int n = a->n_guards;
+  sn_ix_guard *g = (sn_ix_guard *)a->guards; /* ours while it is built */
+  if (n == 0 || (n >= 4 && (n & (n - 1)) == 0)) {
+    g = SN_NEW_N(b->x->arena, sn_ix_guard, n ? 2 * n : 4);
+    if (!g) {
+      b->failed = true;
+      return NULL;
+    }
+    if (n) memcpy(g, a->guards, (size_t)n * sizeof *g);
+    a->guards = g;
+  }
+  a->n_guards++;
+  return &g[n];
+}
+
 void sn_index_guard(sn_index_build *b, sn_access *a, const sn_ix *e, int64_t lo, int64_t hi) {
   if (!e || !a) {
     b->failed = true;
     return;
   }
   if (e->lo != INT64_MIN && e->hi != INT64_MAX && e->lo >= lo && e->hi <= hi) return;
-  sn_ix_guard g = {e, lo, hi};
-  if (a->n_guards == 2 * SN_MAX_RANK) b->failed = true;
-  else ((sn_ix_guard *)a->guards)[a->n_guards++] = g;
+  sn_ix_guard *g = guard_room(b, a);
+  if (g) *g = (sn_ix_guard){e, lo, hi};
 }
 
 void sn_index_identity(sn_index_build *b, uint32_t k) {
@@ -58,9 +73,13 @@ void sn_index_identity(sn_index_build *b, uint32_t k) {
   for (int j = 0; a && j < a->rank; j++) sn_index_at(b, a, j, b->dims[j]);
 }
 
-void sn_index_scalar(sn_index_build *b, uint32_t k) { (void)sn_index_access(b, k); }
+void sn_index_scalar(sn_index_build *b, uint32_t k) {
+  (void)sn_index_access(b, k);
+}
 
-void sn_index_opaque(sn_index_build *b) { b->map->opaque = true; }
+void sn_index_opaque(sn_index_build *b) {
+  b->map->opaque = true;
+}
 
 /* The array that element `output` of the result is; NULL: no array. */
 static const sn_shape *map_result(const sn_instr *i, int output) {
@@ -117,13 +136,17 @@ static bool map_end(sn_index_build *b) {
 
 sn_status sn_index_map_of(sn_ix_context *x, const sn_instr *i, int output, sn_index_map *out) {
   memset(out, 0, sizeof *out);
-  sn_index_build b = {.x = x, .i = i, .output = output, .map = out, .result = map_result(i, output)};
+  sn_index_build b = {
+      .x = x, .i = i, .output = output, .map = out, .result = map_result(i, output)};
   x->overflow = false;
   bool ok = map_begin(&b);
   if (ok) {
-    if (index_rules[i->op] == sn_index_rule_none) sn_index_rule_none(&b);
-    else if (!map_readable(i, b.result)) sn_index_opaque(&b);
-    else index_rules[i->op](&b);
+    if (index_rules[i->op] == sn_index_rule_none)
+      sn_index_rule_none(&b);
+    else if (!map_readable(i, b.result))
+      sn_index_opaque(&b);
+    else
+      index_rules[i->op](&b);
     ok = map_end(&b);
   }
   if (ok) return SN_OK;

@@ -22,7 +22,8 @@ static slicing slicing_of(const sn_instr *i, bool gather, uint32_t indices_opera
       sn_instr_ints(i, gather ? SN_ATTR_COLLAPSED_SLICE_DIMS : SN_ATTR_INSERTED_WINDOW_DIMS),
       sn_instr_ints(i, gather ? SN_ATTR_START_INDEX_MAP : SN_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
       sn_instr_ints(i, gather ? SN_ATTR_OPERAND_BATCHING_DIMS : SN_ATTR_INPUT_BATCHING_DIMS),
-      sn_instr_ints(i, gather ? SN_ATTR_START_INDICES_BATCHING_DIMS : SN_ATTR_SCATTER_INDICES_BATCHING_DIMS),
+      sn_instr_ints(
+          i, gather ? SN_ATTR_START_INDICES_BATCHING_DIMS : SN_ATTR_SCATTER_INDICES_BATCHING_DIMS),
       sn_instr_int(i, SN_ATTR_INDEX_VECTOR_DIM),
       sn_operand_shape(i, 0),
       sn_operand_shape(i, indices_operand),
@@ -31,8 +32,10 @@ static slicing slicing_of(const sn_instr *i, bool gather, uint32_t indices_opera
   return s;
 }
 
-/* Where in the indices the element stands that belongs to `place` (of the result or the updates); component: place in the index vector. */
-static int slicing_indices_at(const slicing *s, int place_rank, const sn_ix *const *place, const sn_ix *component, const sn_ix **at) {
+/* Where in the indices the element stands that belongs to `place` (of the result or the updates);
+ * component: place in the index vector. */
+static int slicing_indices_at(const slicing *s, int place_rank, const sn_ix *const *place,
+                              const sn_ix *component, const sn_ix **at) {
   int next = 0;
   for (int n = 0; n < s->indices->rank; n++) {
     if (n == s->vector_dim) {
@@ -45,8 +48,10 @@ static int slicing_indices_at(const slicing *s, int place_rank, const sn_ix *con
   return s->indices->rank;
 }
 
-/* Coordinate of operand dimension k that the index vector or a batching dimension gives; the constant 0 where neither does. */
-static const sn_ix *slicing_start(sn_index_build *b, const slicing *s, int k, int place_rank, const sn_ix *const *place) {
+/* Coordinate of operand dimension k that the index vector or a batching dimension gives; the
+ * constant 0 where neither does. */
+static const sn_ix *slicing_start(sn_index_build *b, const slicing *s, int k, int place_rank,
+                                  const sn_ix *const *place) {
   const sn_ix *at[SN_MAX_RANK + 1];
   for (int64_t j = 0; j < s->batching.n; j++) {
     if (s->batching.v[j] != k) continue;
@@ -61,8 +66,10 @@ static const sn_ix *slicing_start(sn_index_build *b, const slicing *s, int k, in
   return sn_ix_const(b->x, 0);
 }
 
-/* Coordinate inside the window: the next window dimension of `place`, or 0 where the dimension was removed or is batching. */
-static const sn_ix *slicing_offset(sn_index_build *b, const slicing *s, int k, const sn_ix *const *place, int64_t *next) {
+/* Coordinate inside the window: the next window dimension of `place`, or 0 where the dimension was
+ * removed or is batching. */
+static const sn_ix *slicing_offset(sn_index_build *b, const slicing *s, int k,
+                                   const sn_ix *const *place, int64_t *next) {
   if (has(s->removed, k) || has(s->batching, k)) return sn_ix_const(b->x, 0);
   return place[s->window.v[(*next)++]];
 }
@@ -76,26 +83,31 @@ void sn_index_rule_gather(sn_index_build *b) {
   for (int k = 0; a && k < s.operand->rank; k++) {
     const sn_ix *start = slicing_start(b, &s, k, rank, b->dims);
     if (has(s.map, k)) { /* out of range: moved inside */
-      start = sn_ix_max(b->x, sn_ix_min(b->x, start, sn_ix_const(b->x, s.operand->dims[k] - sizes.v[k])), sn_ix_const(b->x, 0));
+      start = sn_ix_max(b->x,
+                        sn_ix_min(b->x, start, sn_ix_const(b->x, s.operand->dims[k] - sizes.v[k])),
+                        sn_ix_const(b->x, 0));
     }
     sn_index_at(b, a, k, sn_ix_add(b->x, start, slicing_offset(b, &s, k, b->dims, &next)));
   }
   const sn_ix *at[SN_MAX_RANK + 1];
-  const sn_ix *component = s.vector_dim < s.indices->rank ? sn_index_sym(b, s.indices->dims[s.vector_dim]) : NULL;
+  const sn_ix *component =
+      s.vector_dim < s.indices->rank ? sn_index_sym(b, s.indices->dims[s.vector_dim]) : NULL;
   int n = slicing_indices_at(&s, rank, b->dims, component, at);
   a = sn_index_access(b, 1);
   for (int k = 0; a && k < n; k++) sn_index_at(b, a, k, at[k]);
 }
 
-/* Every update that lands on the element (symbols: the dimensions of the updates; guards: it lands here) is combined with the operand's element.
- * An update that lands outside of the array meets no guard of any element: it is dropped. */
+/* Every update that lands on the element (symbols: the dimensions of the updates; guards: it lands
+ * here) is combined with the operand's element. An update that lands outside of the array meets no
+ * guard of any element: it is dropped. */
 void sn_index_rule_scatter(sn_index_build *b) {
   uint32_t n = b->i->n_operands / 2;
   slicing s = slicing_of(b->i, false, n);
   const sn_shape *u = sn_operand_shape(b->i, n + 1);
   const sn_ix *place[SN_MAX_RANK], *at[SN_MAX_RANK + 1];
   for (int k = 0; k < u->rank; k++) place[k] = sn_index_sym(b, u->dims[k]);
-  const sn_ix *component = s.vector_dim < s.indices->rank ? sn_index_sym(b, s.indices->dims[s.vector_dim]) : NULL;
+  const sn_ix *component =
+      s.vector_dim < s.indices->rank ? sn_index_sym(b, s.indices->dims[s.vector_dim]) : NULL;
   for (uint32_t j = 0; j < n; j++) sn_index_identity(b, j);
   for (uint32_t j = 0; j < n; j++) {
     int64_t next = 0;

@@ -2,22 +2,31 @@
 /* Index rules of elementwise ops and of ops that move data to places fixed beforehand. */
 #include "index_internal.h"
 
-void sn_index_rule_none(sn_index_build *b) { (void)b; }
+void sn_index_rule_none(sn_index_build *b) {
+  (void)b;
+}
 
-void sn_index_rule_opaque(sn_index_build *b) { sn_index_opaque(b); }
+void sn_index_rule_opaque(sn_index_build *b) {
+  sn_index_opaque(b);
+}
 
 /* A scalar beside arrays (predicate, bound, size) is read whole; tokens are not read. */
 void sn_index_rule_identity(sn_index_build *b) {
   for (uint32_t k = 0; k < b->i->n_operands; k++) {
     const sn_shape *s = sn_operand_shape(b->i, k);
     if (s->type == SN_TYPE_TOKEN) continue;
-    if (s->rank == 0) sn_index_scalar(b, k);
-    else if (s->rank == b->result->rank) sn_index_identity(b, k);
-    else sn_index_opaque(b);
+    if (s->rank == 0)
+      sn_index_scalar(b, k);
+    else if (s->rank == b->result->rank)
+      sn_index_identity(b, k);
+    else
+      sn_index_opaque(b);
   }
 }
 
-void sn_index_rule_iota(sn_index_build *b) { (void)b; }
+void sn_index_rule_iota(sn_index_build *b) {
+  (void)b;
+}
 
 void sn_index_rule_broadcast(sn_index_build *b) {
   sn_ints at = sn_instr_ints(b->i, SN_ATTR_DIMENSIONS);
@@ -42,17 +51,23 @@ void sn_index_rule_reverse(sn_index_build *b) {
   }
 }
 
-/* ---- linear places ---------------------------------------------------------------------------------------------------------- */
+/* ---- linear places
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 /* sum of at[k] * strides[k] */
-static const sn_ix *linearise(sn_index_build *b, int rank, const sn_ix *const *at, const int64_t *strides) {
+static const sn_ix *linearise(sn_index_build *b, int rank, const sn_ix *const *at,
+                              const int64_t *strides) {
   const sn_ix *e = sn_ix_const(b->x, 0);
-  for (int k = 0; k < rank; k++) e = sn_ix_add(b->x, e, sn_ix_mul(b->x, at[k], sn_ix_const(b->x, strides[k])));
+  for (int k = 0; k < rank; k++)
+    e = sn_ix_add(b->x, e, sn_ix_mul(b->x, at[k], sn_ix_const(b->x, strides[k])));
   return e;
 }
 
-/* Takes a linear place apart into the operand's dimensions. The outermost needs no remainder: its range says so. */
-static void delinearise(sn_index_build *b, const sn_ix *linear, const sn_shape *s, const int64_t *strides) {
+/* Takes a linear place apart into the operand's dimensions. The outermost needs no remainder: its
+ * range says so. */
+static void delinearise(sn_index_build *b, const sn_ix *linear, const sn_shape *s,
+                        const int64_t *strides) {
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < s->rank; k++) {
     int64_t size = s->dims[k] > 0 ? s->dims[k] : 1;
@@ -71,7 +86,8 @@ void sn_index_rule_reshape(sn_index_build *b) {
 /* The same place in memory: the layouts decide. */
 void sn_index_rule_bitcast(sn_index_build *b) {
   const sn_shape *s = sn_operand_shape(b->i, 0);
-  if (sn_type_bits(s->type) != sn_type_bits(b->result->type) || sn_shape_elements(s) != sn_shape_elements(b->result)) {
+  if (sn_type_bits(s->type) != sn_type_bits(b->result->type) ||
+      sn_shape_elements(s) != sn_shape_elements(b->result)) {
     sn_index_opaque(b);
     return;
   }
@@ -85,10 +101,13 @@ void sn_index_rule_bitcast(sn_index_build *b) {
 void sn_index_rule_bitcast_convert(sn_index_build *b) {
   const sn_shape *s = sn_operand_shape(b->i, 0);
   sn_access *a = sn_index_access(b, 0);
-  for (int k = 0; a && k < a->rank; k++) sn_index_at(b, a, k, k < b->result->rank ? b->dims[k] : sn_index_sym(b, s->dims[k]));
+  for (int k = 0; a && k < a->rank; k++)
+    sn_index_at(b, a, k, k < b->result->rank ? b->dims[k] : sn_index_sym(b, s->dims[k]));
 }
 
-/* ---- slices, pad, concatenate -------------------------------------------------------------------------------------------------- */
+/* ---- slices, pad, concatenate
+ * --------------------------------------------------------------------------------------------------
+ */
 
 void sn_index_rule_slice(sn_index_build *b) {
   sn_ints v = sn_instr_ints(b->i, SN_ATTR_SLICE);
@@ -99,8 +118,10 @@ void sn_index_rule_slice(sn_index_build *b) {
   }
 }
 
-/* Start of dimension k as operands `first`… give it, moved so that `size` elements from it lie inside `of`. */
-static const sn_ix *slice_start(sn_index_build *b, uint32_t first, int k, int64_t of, int64_t size) {
+/* Start of dimension k as operands `first`… give it, moved so that `size` elements from it lie
+ * inside `of`. */
+static const sn_ix *slice_start(sn_index_build *b, uint32_t first, int k, int64_t of,
+                                int64_t size) {
   bool vector = sn_operand_shape(b->i, first)->rank == 1;
   const sn_ix *at = sn_ix_const(b->x, k);
   const sn_ix *e = sn_ix_load(b->x, vector ? first : first + (uint32_t)k, vector ? 1 : 0, &at);
@@ -125,7 +146,8 @@ void sn_index_rule_dynamic_slice(sn_index_build *b) {
   const sn_shape *s = sn_operand_shape(b->i, 0);
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < s->rank; k++) {
-    sn_index_at(b, a, k, sn_ix_add(b->x, slice_start(b, 1, k, s->dims[k], b->result->dims[k]), b->dims[k]));
+    sn_index_at(b, a, k,
+                sn_ix_add(b->x, slice_start(b, 1, k, s->dims[k], b->result->dims[k]), b->dims[k]));
   }
   slice_read_starts(b, 1, s->rank);
 }

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Makers of compound expressions. Each gives its normal form at once, by these laws (n > 0; a div n rounds down; a = n * (a div n) + a mod n):
+/* Makers of compound expressions. Each gives its normal form at once, by these laws
+ * (n > 0; a div n rounds down; a = n * (a div n) + a mod n):
  *
  *   sums      one constant, one coefficient an atom, atoms by rising id
- *   rejoin    k*n * (a div n) + k * (a mod n)           = k * a
- *   div       (n*q + r) div n                           = q + r div n;          r div n is a constant where r's range lies in one multiple
- *             (g*q + s) div n,  g | n, 0 <= s < g        = q div (n/g)
- *             (a div m) div n                           = a div (m*n);          (a mod m) div n, n | m  =  (a div n) mod (m/n)
- *   mod       (n*q + r) mod n                           = r mod n;              a mod n = a - n*c where a's range lies in multiple c
- *             (g*q + s) mod n,  g | n, 0 <= s < g        = g * (q mod (n/g)) + s
- *             (a mod m) mod n,  n | m                   = a mod n
+ *   rejoin    k*n * (a div n) + k * (a mod n)       = k * a
+ *   div       (n*q + r) div n                       = q + r div n
+ *             r div n                               = c where r's range lies in the c-th multiple of n
+ *             (g*q + s) div n, g | n, 0 <= s < g    = q div (n/g)
+ *             (a div m) div n                       = a div (m*n)
+ *             (a mod m) div n, n | m                = (a div n) mod (m/n)
+ *   mod       (n*q + r) mod n                       = r mod n
+ *             a mod n                               = a - n*c where a's range lies in multiple c
+ *             (g*q + s) mod n, g | n, 0 <= s < g    = g * (q mod (n/g)) + s
+ *             (a mod m) mod n, n | m                = a mod n
  *   min, max  decided by ranges where they do not overlap; constants merge
  *
- * Linearising an index and taking it apart again (a reshape and its inverse) is undone by div, mod and rejoin alone. */
+ * Linearising an index and taking it apart again (a reshape and its inverse) is undone by div, mod
+ * and rejoin alone. */
 #include "index_internal.h"
 
 #include <string.h>
@@ -35,7 +40,9 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a < 0 ? -a : a;
 }
 
-/* ---- ranges -------------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Ends of a range may be unknown on either side; arithmetic that overflows makes them so. */
 static int64_t end_add(int64_t a, int64_t b, int64_t unknown) {
@@ -46,7 +53,8 @@ static int64_t end_add(int64_t a, int64_t b, int64_t unknown) {
 
 static void range_scale(const sn_ix *e, int64_t k, int64_t *lo, int64_t *hi) {
   int64_t a, b;
-  bool has_lo = e->lo != INT64_MIN && sn_mul_i64(e->lo, k, &a), has_hi = e->hi != INT64_MAX && sn_mul_i64(e->hi, k, &b);
+  bool has_lo = e->lo != INT64_MIN && sn_mul_i64(e->lo, k, &a),
+       has_hi = e->hi != INT64_MAX && sn_mul_i64(e->hi, k, &b);
   if (k >= 0) {
     *lo = has_lo ? a : INT64_MIN;
     *hi = has_hi ? b : INT64_MAX;
@@ -66,14 +74,17 @@ void sn_ix_sum_range(const sn_ix_sum *s, int64_t *lo, int64_t *hi) {
   }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sums
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void sum_add_atom(sn_ix_sum *to, const sn_ix *atom, int64_t k) {
   int at = 0;
   while (at < to->n && to->terms[at].atom->id < atom->id) at++;
   if (at < to->n && to->terms[at].atom == atom) {
     if (!sn_add_i64(to->terms[at].k, k, &to->terms[at].k)) to->failed = true;
-    if (to->terms[at].k == 0) memmove(&to->terms[at], &to->terms[at + 1], (size_t)(--to->n - at) * sizeof to->terms[0]);
+    if (to->terms[at].k == 0)
+      memmove(&to->terms[at], &to->terms[at + 1], (size_t)(--to->n - at) * sizeof to->terms[0]);
     return;
   }
   if (k == 0) return;
@@ -86,13 +97,17 @@ static void sum_add_atom(sn_ix_sum *to, const sn_ix *atom, int64_t k) {
 }
 
 void sn_ix_sum_add(sn_ix_sum *to, const sn_ix *e, int64_t k) {
-  for (; e->kind == SN_IX_ADD; e = e->a) sn_ix_sum_add(to, e->b, k); /* sums lean to the left: the right side is one term */
+  for (; e->kind == SN_IX_ADD; e = e->a)
+    sn_ix_sum_add(to, e->b, k); /* sums lean to the left: the right side is one term */
   int64_t product;
   if (e->kind == SN_IX_CONST) {
-    if (!sn_mul_i64(e->value, k, &product) || !sn_add_i64(to->c, product, &to->c)) to->failed = true;
+    if (!sn_mul_i64(e->value, k, &product) || !sn_add_i64(to->c, product, &to->c))
+      to->failed = true;
   } else if (e->kind == SN_IX_MUL && e->b->kind == SN_IX_CONST) {
-    if (!sn_mul_i64(e->b->value, k, &product)) to->failed = true;
-    else sum_add_atom(to, e->a, product);
+    if (!sn_mul_i64(e->b->value, k, &product))
+      to->failed = true;
+    else
+      sum_add_atom(to, e->a, product);
   } else {
     sum_add_atom(to, e, k);
   }
@@ -105,7 +120,8 @@ static int sum_find(const sn_ix_sum *s, const sn_ix *atom) {
   return -1;
 }
 
-/* Does `part` times k stand in s, coefficient for coefficient? The constant may differ: it is made up for. */
+/* Does `part` times k stand in s, coefficient for coefficient? The constant may differ: it is made
+ * up for. */
 static bool sum_holds(const sn_ix_sum *s, const sn_ix_sum *part, int64_t k) {
   for (int j = 0; j < part->n; j++) {
     int at = sum_find(s, part->terms[j].atom);
@@ -141,13 +157,18 @@ static const sn_ix *sum_term(sn_ix_context *x, const sn_ix_term *t) {
 
 static const sn_ix *sum_append(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
   if (!a || !b) return a ? NULL : b;
-  sn_ix e = {.kind = SN_IX_ADD, .a = a, .b = b, .lo = end_add(a->lo, b->lo, INT64_MIN), .hi = end_add(a->hi, b->hi, INT64_MAX)};
+  sn_ix e = {.kind = SN_IX_ADD,
+             .a = a,
+             .b = b,
+             .lo = end_add(a->lo, b->lo, INT64_MIN),
+             .hi = end_add(a->hi, b->hi, INT64_MAX)};
   return sn_ix_intern(x, &e);
 }
 
 const sn_ix *sn_ix_sum_make(sn_ix_context *x, sn_ix_sum *s) {
   for (int k = 0; k < s->n && !s->failed; k++) {
-    if (s->terms[k].atom->kind == SN_IX_MOD && sum_rejoin(x, s, k)) k = -1; /* fewer remainders than before: this ends */
+    if (s->terms[k].atom->kind == SN_IX_MOD && sum_rejoin(x, s, k))
+      k = -1; /* fewer remainders than before: this ends */
   }
   if (s->failed) {
     x->overflow = true;
@@ -180,14 +201,18 @@ const sn_ix *sn_ix_sub(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
   return sn_ix_sum_make(x, &s);
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void range_product(const sn_ix *a, const sn_ix *b, int64_t *lo, int64_t *hi) {
   int64_t p[4];
   *lo = INT64_MIN;
   *hi = INT64_MAX;
   if (!sn_ix_known(a->lo, a->hi) || !sn_ix_known(b->lo, b->hi)) return;
-  if (!sn_mul_i64(a->lo, b->lo, &p[0]) || !sn_mul_i64(a->lo, b->hi, &p[1]) || !sn_mul_i64(a->hi, b->lo, &p[2]) || !sn_mul_i64(a->hi, b->hi, &p[3])) return;
+  if (!sn_mul_i64(a->lo, b->lo, &p[0]) || !sn_mul_i64(a->lo, b->hi, &p[1]) ||
+      !sn_mul_i64(a->hi, b->lo, &p[2]) || !sn_mul_i64(a->hi, b->hi, &p[3]))
+    return;
   *lo = *hi = p[0];
   for (int k = 1; k < 4; k++) {
     if (p[k] < *lo) *lo = p[k];
@@ -199,8 +224,10 @@ const sn_ix *sn_ix_mul(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
   if (!a || !b) return NULL;
   if (a->kind == SN_IX_CONST || b->kind == SN_IX_CONST) {
     sn_ix_sum s = {.n = 0};
-    if (a->kind == SN_IX_CONST) sn_ix_sum_add(&s, b, a->value);
-    else sn_ix_sum_add(&s, a, b->value);
+    if (a->kind == SN_IX_CONST)
+      sn_ix_sum_add(&s, b, a->value);
+    else
+      sn_ix_sum_add(&s, a, b->value);
     return sn_ix_sum_make(x, &s);
   }
   sn_ix e = {.kind = SN_IX_MUL, .a = a->id <= b->id ? a : b, .b = a->id <= b->id ? b : a};
@@ -208,9 +235,12 @@ const sn_ix *sn_ix_mul(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
   return sn_ix_intern(x, &e);
 }
 
-/* ---- quotients and remainders ------------------------------------------------------------------------------------------------------- */
+/* ---- quotients and remainders
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-/* s = n * q + r, by coefficients: those of r are smaller than n, so that a div n and a mod n end with the same rest. */
+/* s = n * q + r, by coefficients: those of r are smaller than n, so that a div n and a mod n end
+ * with the same rest. */
 static void sum_split(const sn_ix_sum *s, int64_t n, sn_ix_sum *q, sn_ix_sum *r) {
   q->n = r->n = 0;
   q->failed = r->failed = s->failed;
@@ -223,7 +253,8 @@ static void sum_split(const sn_ix_sum *s, int64_t n, sn_ix_sum *q, sn_ix_sum *r)
   }
 }
 
-/* The largest proper divisor g of n such that s = g * q + r with r in [0, g) and q not constant; 0: none. */
+/* The largest proper divisor g of n such that s = g * q + r with r in [0, g) and q not constant; 0:
+ * none. */
 static int64_t sum_divisor(const sn_ix_sum *s, int64_t n, sn_ix_sum *q, sn_ix_sum *r) {
   int64_t best = 0;
   for (int k = 0; k < s->n; k++) {
@@ -259,7 +290,8 @@ static bool range_in_multiple(int64_t lo, int64_t hi, int64_t n, int64_t *c) {
 static const sn_ix *div_atom(sn_ix_context *x, const sn_ix *a, int64_t n) {
   int64_t mn;
   if (a->kind == SN_IX_DIV && sn_mul_i64(a->b->value, n, &mn)) return sn_ix_div(x, a->a, mn);
-  if (a->kind == SN_IX_MOD && a->b->value % n == 0) return sn_ix_mod(x, sn_ix_div(x, a->a, n), a->b->value / n);
+  if (a->kind == SN_IX_MOD && a->b->value % n == 0)
+    return sn_ix_mod(x, sn_ix_div(x, a->a, n), a->b->value / n);
   return quotient_node(x, SN_IX_DIV, a, n);
 }
 
@@ -310,13 +342,16 @@ const sn_ix *sn_ix_mod(sn_ix_context *x, const sn_ix *a, int64_t n) {
   return e ? mod_atom(x, e, n) : NULL;
 }
 
-/* ---- min, max ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- min, max
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static const sn_ix *extreme(sn_ix_context *x, sn_ix_kind kind, const sn_ix *a, const sn_ix *b) {
   bool min = kind == SN_IX_MIN;
   if (!a || !b) return NULL;
   if (a == b) return a;
-  bool below = a->hi != INT64_MAX && b->lo != INT64_MIN && a->hi <= b->lo, above = b->hi != INT64_MAX && a->lo != INT64_MIN && b->hi <= a->lo;
+  bool below = a->hi != INT64_MAX && b->lo != INT64_MIN && a->hi <= b->lo,
+       above = b->hi != INT64_MAX && a->lo != INT64_MIN && b->hi <= a->lo;
   if (below || above) return below == min ? a : b;
   if (a->kind == SN_IX_CONST) { /* constants stand on the right */
     const sn_ix *t = a;
@@ -338,6 +373,10 @@ static const sn_ix *extreme(sn_ix_context *x, sn_ix_kind kind, const sn_ix *a, c
   return sn_ix_intern(x, &e);
 }
 
-const sn_ix *sn_ix_min(sn_ix_context *x, const sn_ix *a, const sn_ix *b) { return extreme(x, SN_IX_MIN, a, b); }
+const sn_ix *sn_ix_min(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
+  return extreme(x, SN_IX_MIN, a, b);
+}
 
-const sn_ix *sn_ix_max(sn_ix_context *x, const sn_ix *a, const sn_ix *b) { return extreme(x, SN_IX_MAX, a, b); }
+const sn_ix *sn_ix_max(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
+  return extreme(x, SN_IX_MAX, a, b);
+}

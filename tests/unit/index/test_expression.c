@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Expressions: each maker against plain arithmetic on all points, and the shapes into which they simplify. */
+/* Expressions: each maker against plain arithmetic on all points, and the shapes into which they
+ * simplify. */
 #include "test_index.h"
 
 #include <stdlib.h>
@@ -19,7 +20,9 @@ typedef struct entry {
   int64_t v[POINTS];
 } entry;
 
-static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+static int64_t floor_div(int64_t a, int64_t b) {
+  return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
 
 static void check_entry(const entry *x, unsigned seed) {
   ck_assert_msg(x->e != NULL, "seed %u", seed);
@@ -30,7 +33,8 @@ static void check_entry(const entry *x, unsigned seed) {
     if (got == x->v[p] && got >= x->e->lo && got <= x->e->hi) continue;
     sn_str s = {NULL, 0, 0, false};
     sn_ix_print(&s, x->e);
-    ck_abort_msg("seed %u: %s at (%d, %d, %d) is %d, not %d; range %lld to %lld", seed, s.data, (int)dims[0], (int)dims[1], (int)syms[0], (int)got, (int)x->v[p],
+    ck_abort_msg("seed %u: %s at (%d, %d, %d) is %d, not %d; range %lld to %lld", seed, s.data,
+                 (int)dims[0], (int)dims[1], (int)syms[0], (int)got, (int)x->v[p],
                  (long long)x->e->lo, (long long)x->e->hi);
   }
 }
@@ -53,30 +57,67 @@ static void leaves(sn_ix_context *x, entry *pool) {
   }
 }
 
-static void grow(sn_ix_context *x, const entry *a, const entry *b, uint32_t what, int64_t c, entry *to) {
+static void grow(sn_ix_context *x, const entry *a, const entry *b, uint32_t what, int64_t c,
+                 entry *to) {
   switch (what) {
-    case 0: to->e = sn_ix_add(x, a->e, b->e); break;
-    case 1: to->e = sn_ix_sub(x, a->e, b->e); break;
-    case 2: to->e = sn_ix_mul(x, a->e, sn_ix_const(x, c)); break;
-    case 3: to->e = sn_ix_div(x, a->e, c); break;
-    case 4: to->e = sn_ix_mod(x, a->e, c); break;
-    case 5: to->e = sn_ix_min(x, a->e, b->e); break;
-    case 6: to->e = sn_ix_max(x, a->e, b->e); break;
-    case 7: to->e = sn_ix_add(x, a->e, sn_ix_const(x, -c)); break;
-    default: to->e = sn_ix_min(x, a->e, sn_ix_const(x, c)); break;
+    case 0:
+      to->e = sn_ix_add(x, a->e, b->e);
+      break;
+    case 1:
+      to->e = sn_ix_sub(x, a->e, b->e);
+      break;
+    case 2:
+      to->e = sn_ix_mul(x, a->e, sn_ix_const(x, c));
+      break;
+    case 3:
+      to->e = sn_ix_div(x, a->e, c);
+      break;
+    case 4:
+      to->e = sn_ix_mod(x, a->e, c);
+      break;
+    case 5:
+      to->e = sn_ix_min(x, a->e, b->e);
+      break;
+    case 6:
+      to->e = sn_ix_max(x, a->e, b->e);
+      break;
+    case 7:
+      to->e = sn_ix_add(x, a->e, sn_ix_const(x, -c));
+      break;
+    default:
+      to->e = sn_ix_min(x, a->e, sn_ix_const(x, c));
+      break;
   }
   for (int p = 0; p < POINTS; p++) {
     int64_t u = a->v[p], w = b->v[p];
     switch (what) {
-      case 0: to->v[p] = u + w; break;
-      case 1: to->v[p] = u - w; break;
-      case 2: to->v[p] = u * c; break;
-      case 3: to->v[p] = floor_div(u, c); break;
-      case 4: to->v[p] = u - c * floor_div(u, c); break;
-      case 5: to->v[p] = u < w ? u : w; break;
-      case 6: to->v[p] = u > w ? u : w; break;
-      case 7: to->v[p] = u - c; break;
-      default: to->v[p] = u < c ? u : c; break;
+      case 0:
+        to->v[p] = u + w;
+        break;
+      case 1:
+        to->v[p] = u - w;
+        break;
+      case 2:
+        to->v[p] = u * c;
+        break;
+      case 3:
+        to->v[p] = floor_div(u, c);
+        break;
+      case 4:
+        to->v[p] = u - c * floor_div(u, c);
+        break;
+      case 5:
+        to->v[p] = u < w ? u : w;
+        break;
+      case 6:
+        to->v[p] = u > w ? u : w;
+        break;
+      case 7:
+        to->v[p] = u - c;
+        break;
+      default:
+        to->v[p] = u < c ? u : c;
+        break;
     }
   }
 }
@@ -107,20 +148,34 @@ START_TEST(test_random) {
 }
 END_TEST
 
-/* ---- what must come out ------------------------------------------------------------------------------------------------------ */
+/* ---- what must come out
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct maker {
   sn_ix_context *x;
   const sn_ix *d0, *d1, *s0; /* [0,6) [0,4) [0,5) */
 } maker;
 
-static const sn_ix *k(maker *m, int64_t v) { return sn_ix_const(m->x, v); }
-static const sn_ix *line(maker *m) { return sn_ix_add(m->x, sn_ix_mul(m->x, m->d0, k(m, 4)), m->d1); } /* d0 * 4 + d1 */
+static const sn_ix *k(maker *m, int64_t v) {
+  return sn_ix_const(m->x, v);
+}
+static const sn_ix *line(maker *m) {
+  return sn_ix_add(m->x, sn_ix_mul(m->x, m->d0, k(m, 4)), m->d1);
+} /* d0 * 4 + d1 */
 
-static const sn_ix *split_high(maker *m) { return sn_ix_div(m->x, line(m), 4); }
-static const sn_ix *split_low(maker *m) { return sn_ix_mod(m->x, line(m), 4); }
-static const sn_ix *outer(maker *m) { return sn_ix_div(m->x, line(m), 12); }
-static const sn_ix *middle(maker *m) { return sn_ix_mod(m->x, sn_ix_div(m->x, line(m), 4), 3); }
+static const sn_ix *split_high(maker *m) {
+  return sn_ix_div(m->x, line(m), 4);
+}
+static const sn_ix *split_low(maker *m) {
+  return sn_ix_mod(m->x, line(m), 4);
+}
+static const sn_ix *outer(maker *m) {
+  return sn_ix_div(m->x, line(m), 12);
+}
+static const sn_ix *middle(maker *m) {
+  return sn_ix_mod(m->x, sn_ix_div(m->x, line(m), 4), 3);
+}
 static const sn_ix *rejoin(maker *m) {
   const sn_ix *q = sn_ix_mul(m->x, sn_ix_div(m->x, m->d0, 3), k(m, 3));
   return sn_ix_add(m->x, q, sn_ix_mod(m->x, m->d0, 3));
@@ -130,18 +185,37 @@ static const sn_ix *rejoin_three(maker *m) { /* d0 as 3 digits */
   const sn_ix *p = sn_ix_mul(m->x, sn_ix_mod(m->x, sn_ix_div(m->x, m->d0, 2), 2), k(m, 2));
   return sn_ix_add(m->x, sn_ix_add(m->x, sn_ix_mod(m->x, m->d0, 2), q), p);
 }
-static const sn_ix *nested_div(maker *m) { return sn_ix_div(m->x, sn_ix_div(m->x, m->d0, 2), 2); }
-static const sn_ix *nested_mod(maker *m) { return sn_ix_mod(m->x, sn_ix_mod(m->x, m->d0, 4), 2); }
-static const sn_ix *cancel(maker *m) { return sn_ix_sub(m->x, line(m), line(m)); }
-static const sn_ix *order(maker *m) { return sn_ix_sub(m->x, sn_ix_add(m->x, m->s0, m->d0), k(m, 2)); }
-static const sn_ix *clamp(maker *m) { return sn_ix_max(m->x, sn_ix_min(m->x, m->d0, k(m, 9)), k(m, 0)); }
-static const sn_ix *clamp_load(maker *m) {
-  return sn_ix_max(m->x, sn_ix_min(m->x, sn_ix_min(m->x, sn_ix_load(m->x, 1, 1, &m->d0), k(m, 9)), k(m, 7)), k(m, 0));
+static const sn_ix *nested_div(maker *m) {
+  return sn_ix_div(m->x, sn_ix_div(m->x, m->d0, 2), 2);
 }
-static const sn_ix *negative(maker *m) { return sn_ix_mod(m->x, sn_ix_sub(m->x, m->d0, k(m, 8)), 8); }
-static const sn_ix *product(maker *m) { return sn_ix_mul(m->x, m->d1, m->d0); }
+static const sn_ix *nested_mod(maker *m) {
+  return sn_ix_mod(m->x, sn_ix_mod(m->x, m->d0, 4), 2);
+}
+static const sn_ix *cancel(maker *m) {
+  return sn_ix_sub(m->x, line(m), line(m));
+}
+static const sn_ix *order(maker *m) {
+  return sn_ix_sub(m->x, sn_ix_add(m->x, m->s0, m->d0), k(m, 2));
+}
+static const sn_ix *clamp(maker *m) {
+  return sn_ix_max(m->x, sn_ix_min(m->x, m->d0, k(m, 9)), k(m, 0));
+}
+static const sn_ix *clamp_load(maker *m) {
+  return sn_ix_max(
+      m->x, sn_ix_min(m->x, sn_ix_min(m->x, sn_ix_load(m->x, 1, 1, &m->d0), k(m, 9)), k(m, 7)),
+      k(m, 0));
+}
+static const sn_ix *negative(maker *m) {
+  return sn_ix_mod(m->x, sn_ix_sub(m->x, m->d0, k(m, 8)), 8);
+}
+static const sn_ix *product(maker *m) {
+  return sn_ix_mul(m->x, m->d1, m->d0);
+}
 
-static const struct { const sn_ix *(*make)(maker *); const char *text; } forms[] = {
+static const struct {
+  const sn_ix *(*make)(maker *);
+  const char *text;
+} forms[] = {
     {split_high, "d0"},
     {split_low, "d1"},
     {outer, "d0 floordiv 3"},
@@ -185,7 +259,8 @@ START_TEST(test_substitute) {
   const sn_ix *d0 = sn_ix_dim(x, 0, 6), *d1 = sn_ix_dim(x, 1, 4), *s0 = sn_ix_sym(x, 0, 5);
   const sn_ix *e = sn_ix_add(x, sn_ix_mul(x, d0, sn_ix_const(x, 5)), s0);
   const sn_ix *dims[] = {d1}, *syms[] = {sn_ix_const(x, 3)};
-  ck_assert_ptr_eq(sn_ix_substitute(x, e, 1, dims, 1, syms), sn_ix_add(x, sn_ix_mul(x, d1, sn_ix_const(x, 5)), sn_ix_const(x, 3)));
+  ck_assert_ptr_eq(sn_ix_substitute(x, e, 1, dims, 1, syms),
+                   sn_ix_add(x, sn_ix_mul(x, d1, sn_ix_const(x, 5)), sn_ix_const(x, 3)));
   ck_assert_ptr_eq(sn_ix_substitute(x, e, 0, NULL, 0, NULL), e);
   ck_assert_ptr_null(sn_ix_substitute(x, NULL, 0, NULL, 0, NULL));
   ck_assert_ptr_null(sn_ix_add(x, NULL, e));

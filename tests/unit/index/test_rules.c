@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Every rule by brute force: the map of an instruction is walked over all elements and symbols, what it reads is combined as the op says, and the
- * result is compared with the interpreter's. */
+/* Every rule by brute force: the map of an instruction is walked over all elements and symbols,
+ * what it reads is combined as the op says, and the result is compared with the interpreter's. */
 #include "test_index.h"
 
 #include <stdlib.h>
@@ -11,9 +11,10 @@
 
 /* How what is read becomes the result. */
 typedef enum how {
-  LAST,    /* the last data access whose guards hold (concatenate; the update of dynamic-update-slice over the array) */
-  PADDED,  /* access 0 where its guards hold, else the scalar operand 1 */
-  SUM,     /* operand 1 + the sum of access 0 over the symbols */
+  LAST,   /* the last data access whose guards hold (concatenate; the update of dynamic-update-slice
+             over the array) */
+  PADDED, /* access 0 where its guards hold, else the scalar operand 1 */
+  SUM,    /* operand 1 + the sum of access 0 over the symbols */
   PRODUCT, /* the sum of access 0 x access 1 over the symbols */
   LANDED   /* access 0 + the sum of access 1 over the symbols of the updates */
 } how;
@@ -28,53 +29,97 @@ static const rule_case cases[] = {
     {"x = f32[2,3] parameter(0) ROOT r = f32[2,3] copy(x)", LAST, "0[d0, d1]"},
     {"x = f32[3] parameter(0) ROOT r = f32[2,3,4] broadcast(x), dimensions={1}", LAST, "0[d1]"},
     {"x = f32[] parameter(0) ROOT r = f32[2,3] broadcast(x), dimensions={}", LAST, "0[]"},
-    {"x = f32[2,3,4] parameter(0) ROOT r = f32[4,2,3] transpose(x), dimensions={2,0,1}", LAST, "0[d1, d2, d0]"},
-    {"x = f32[2,3] parameter(0) ROOT r = f32[2,3] reverse(x), dimensions={1}", LAST, "0[d0, 2 - d1]"},
-    {"x = f32[2,3,4] parameter(0) ROOT r = f32[6,4] reshape(x)", LAST, "0[d0 floordiv 3, d0 mod 3, d1]"},
+    {"x = f32[2,3,4] parameter(0) ROOT r = f32[4,2,3] transpose(x), dimensions={2,0,1}", LAST,
+     "0[d1, d2, d0]"},
+    {"x = f32[2,3] parameter(0) ROOT r = f32[2,3] reverse(x), dimensions={1}", LAST,
+     "0[d0, 2 - d1]"},
+    {"x = f32[2,3,4] parameter(0) ROOT r = f32[6,4] reshape(x)", LAST,
+     "0[d0 floordiv 3, d0 mod 3, d1]"},
     {"x = f32[6,4] parameter(0) ROOT r = f32[2,3,4] reshape(x)", LAST, "0[d0 * 3 + d1, d2]"},
     {"x = f32[6,4] parameter(0) ROOT r = f32[8,3] reshape(x)", LAST, NULL},
-    {"x = f32[6,4] parameter(0) ROOT r = f32[1,24,1] reshape(x)", LAST, "0[d1 floordiv 4, d1 mod 4]"},
+    {"x = f32[6,4] parameter(0) ROOT r = f32[1,24,1] reshape(x)", LAST,
+     "0[d1 floordiv 4, d1 mod 4]"},
     {"x = f32[1] parameter(0) ROOT r = f32[] reshape(x)", LAST, "0[0]"},
     {"x = f32[6,4]{1,0} parameter(0) ROOT r = f32[4,6]{0,1} bitcast(x)", LAST, "0[d1, d0]"},
     {"x = f32[6,4]{0,1} parameter(0) ROOT r = f32[2,12]{1,0} bitcast(x)", LAST, NULL},
-    {"x = f32[7,5] parameter(0) ROOT r = f32[3,2] slice(x), slice={[1:7:2],[3:5:1]}", LAST, "0[d0 * 2 + 1, d1 + 3]"},
-    {"x = f32[5,6] parameter(0) i = s32[] parameter(1) j = s32[] parameter(2) ROOT r = f32[2,6] dynamic-slice(x, i, j), dynamic_slice_sizes={2,6}", LAST,
-     "0[d0 + max(min(load1[], 3), 0), d1]"},
-    {"x = f32[5,6] parameter(0) i = s32[] parameter(1) j = s32[] parameter(2) ROOT r = f32[3,2] dynamic-slice(x, i, j), dynamic_slice_sizes={3,2}", LAST, NULL},
-    {"x = f32[5,6] parameter(0) u = f32[2,3] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) ROOT r = f32[5,6] dynamic-update-slice(x, u, i, j)", LAST,
-     "0[d0, d1]"},
-    {"x = f32[5,4] parameter(0) v = f32[] parameter(1) ROOT r = f32[8,6] pad(x, v), padding=1_2x-1_3", PADDED, "0[d0 - 1, d1 + 1]"},
-    {"x = f32[4] parameter(0) v = f32[] parameter(1) ROOT r = f32[11] pad(x, v), padding=2_-1_2", PADDED, "0[(d0 + 1) floordiv 3 - 1]"},
-    {"x = f32[0] parameter(0) v = f32[] parameter(1) ROOT r = f32[3] pad(x, v), padding=1_2_1", PADDED, NULL},
-    {"x = f32[2,3] parameter(0) y = f32[2,0] parameter(1) z = f32[2,4] parameter(2) ROOT r = f32[2,7] concatenate(x, y, z), dimensions={1}", LAST, "0[d0, d1]"},
-    {"x = f32[3,4,5] parameter(0) v = f32[] parameter(1) ROOT r = f32[4] reduce(x, v), dimensions={2,0}, to_apply=add", SUM, "0[s0, d0, s1]"},
-    {"x = f32[3,4] parameter(0) y = f32[4,5] parameter(1) ROOT r = f32[3,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}", PRODUCT, "0[d0, s0]"},
-    {"x = f32[2,3,4,5] parameter(0) y = f32[5,2,6,3] parameter(1) ROOT r = f32[2,4,6] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={1}, "
-     "lhs_contracting_dims={3,1}, rhs_contracting_dims={0,3}", PRODUCT, "0[d0, s1, d1, s0]"},
-    {"x = f32[3] parameter(0) y = f32[4] parameter(1) ROOT r = f32[3,4] dot(x, y)", PRODUCT, "0[d0]"},
-    {"x = f32[9,4] parameter(0) v = f32[] parameter(1) ROOT r = f32[4,4] reduce-window(x, v), window={size=3x2 stride=2x1 pad=1_0x0_1}, to_apply=add", SUM,
-     "0[d0 * 2 + s0 - 1, d1 + s1]"},
-    {"x = f32[4] parameter(0) v = f32[] parameter(1) ROOT r = f32[5] reduce-window(x, v), window={size=3 pad=1_1 lhs_dilate=2 rhs_dilate=2}, to_apply=add", SUM, NULL},
-    {"x = f32[2,7,6,3] parameter(0) k = f32[3,2,3,4] parameter(1) ROOT r = f32[2,4,6,4] convolution(x, k), window={size=3x2 stride=2x1 pad=1_1x1_0}, "
-     "dim_labels=b01f_01io->b01f", PRODUCT, NULL},
-    {"x = f32[2,5,4] parameter(0) k = f32[3,2,6] parameter(1) ROOT r = f32[2,7,6] convolution(x, k), window={size=3 lhs_dilate=2 rhs_reversal=1}, "
-     "dim_labels=b0f_0io->b0f, feature_group_count=2", PRODUCT, NULL},
-    {"x = f32[6,5,2] parameter(0) k = f32[3,2,6] parameter(1) ROOT r = f32[2,1,6] convolution(x, k), window={size=3 rhs_dilate=2}, "
-     "dim_labels=b0f_0io->b0f, batch_group_count=3", PRODUCT, NULL},
-    {"x = f32[5,4] parameter(0) i = s32[3,1] parameter(1) ROOT r = f32[3,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
-     "index_vector_dim=1, slice_sizes={1,4}", LAST, "0[max(min(load1[d0, 0], 4), 0), d1]"},
-    {"x = f32[5,4] parameter(0) i = s32[2,3] parameter(1) ROOT r = f32[2,3,3] gather(x, i), offset_dims={0,2}, collapsed_slice_dims={}, start_index_map={1,0}, "
-     "index_vector_dim=0, slice_sizes={2,3}", LAST, NULL},
-    {"x = f32[3,5,4] parameter(0) i = s32[3,2] parameter(1) ROOT r = f32[3,2,4] gather(x, i), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, "
-     "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,4}", LAST, NULL},
-    {"x = f32[5,4] parameter(0) i = s32[3,1] parameter(1) u = f32[3,4] parameter(2) ROOT r = f32[5,4] scatter(x, i, u), update_window_dims={1}, "
-     "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", LANDED, "0[d0, d1]"},
-    {"x = f32[3,5] parameter(0) i = s32[3,2] parameter(1) u = f32[3,2] parameter(2) ROOT r = f32[3,5] scatter(x, i, u), update_window_dims={}, "
-     "inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=add",
+    {"x = f32[7,5] parameter(0) ROOT r = f32[3,2] slice(x), slice={[1:7:2],[3:5:1]}", LAST,
+     "0[d0 * 2 + 1, d1 + 3]"},
+    {"x = f32[5,6] parameter(0) i = s32[] parameter(1) j = s32[] parameter(2) ROOT r = f32[2,6] "
+     "dynamic-slice(x, i, j), dynamic_slice_sizes={2,6}",
+     LAST, "0[d0 + max(min(load1[], 3), 0), d1]"},
+    {"x = f32[5,6] parameter(0) i = s32[] parameter(1) j = s32[] parameter(2) ROOT r = f32[3,2] "
+     "dynamic-slice(x, i, j), dynamic_slice_sizes={3,2}",
+     LAST, NULL},
+    {"x = f32[5,6] parameter(0) u = f32[2,3] parameter(1) i = s32[] parameter(2) j = s32[] "
+     "parameter(3) ROOT r = f32[5,6] dynamic-update-slice(x, u, i, j)",
+     LAST, "0[d0, d1]"},
+    {"x = f32[5,4] parameter(0) v = f32[] parameter(1) ROOT r = f32[8,6] pad(x, v), "
+     "padding=1_2x-1_3",
+     PADDED, "0[d0 - 1, d1 + 1]"},
+    {"x = f32[4] parameter(0) v = f32[] parameter(1) ROOT r = f32[11] pad(x, v), padding=2_-1_2",
+     PADDED, "0[(d0 + 1) floordiv 3 - 1]"},
+    {"x = f32[0] parameter(0) v = f32[] parameter(1) ROOT r = f32[3] pad(x, v), padding=1_2_1",
+     PADDED, NULL},
+    {"x = f32[2,3] parameter(0) y = f32[2,0] parameter(1) z = f32[2,4] parameter(2) ROOT r = "
+     "f32[2,7] concatenate(x, y, z), dimensions={1}",
+     LAST, "0[d0, d1]"},
+    {"x = f32[3,4,5] parameter(0) v = f32[] parameter(1) ROOT r = f32[4] reduce(x, v), "
+     "dimensions={2,0}, to_apply=add",
+     SUM, "0[s0, d0, s1]"},
+    {"x = f32[3,4] parameter(0) y = f32[4,5] parameter(1) ROOT r = f32[3,5] dot(x, y), "
+     "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     PRODUCT, "0[d0, s0]"},
+    {"x = f32[2,3,4,5] parameter(0) y = f32[5,2,6,3] parameter(1) ROOT r = f32[2,4,6] dot(x, y), "
+     "lhs_batch_dims={0}, rhs_batch_dims={1}, "
+     "lhs_contracting_dims={3,1}, rhs_contracting_dims={0,3}",
+     PRODUCT, "0[d0, s1, d1, s0]"},
+    {"x = f32[3] parameter(0) y = f32[4] parameter(1) ROOT r = f32[3,4] dot(x, y)", PRODUCT,
+     "0[d0]"},
+    {"x = f32[9,4] parameter(0) v = f32[] parameter(1) ROOT r = f32[4,4] reduce-window(x, v), "
+     "window={size=3x2 stride=2x1 pad=1_0x0_1}, to_apply=add",
+     SUM, "0[d0 * 2 + s0 - 1, d1 + s1]"},
+    {"x = f32[4] parameter(0) v = f32[] parameter(1) ROOT r = f32[5] reduce-window(x, v), "
+     "window={size=3 pad=1_1 lhs_dilate=2 rhs_dilate=2}, to_apply=add",
+     SUM, NULL},
+    {"x = f32[2,7,6,3] parameter(0) k = f32[3,2,3,4] parameter(1) ROOT r = f32[2,4,6,4] "
+     "convolution(x, k), window={size=3x2 stride=2x1 pad=1_1x1_0}, "
+     "dim_labels=b01f_01io->b01f",
+     PRODUCT, NULL},
+    {"x = f32[2,5,4] parameter(0) k = f32[3,2,6] parameter(1) ROOT r = f32[2,7,6] convolution(x, "
+     "k), window={size=3 lhs_dilate=2 rhs_reversal=1}, "
+     "dim_labels=b0f_0io->b0f, feature_group_count=2",
+     PRODUCT, NULL},
+    {"x = f32[6,5,2] parameter(0) k = f32[3,2,6] parameter(1) ROOT r = f32[2,1,6] convolution(x, "
+     "k), window={size=3 rhs_dilate=2}, "
+     "dim_labels=b0f_0io->b0f, batch_group_count=3",
+     PRODUCT, NULL},
+    {"x = f32[5,4] parameter(0) i = s32[3,1] parameter(1) ROOT r = f32[3,4] gather(x, i), "
+     "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}",
+     LAST, "0[max(min(load1[d0, 0], 4), 0), d1]"},
+    {"x = f32[5,4] parameter(0) i = s32[2,3] parameter(1) ROOT r = f32[2,3,3] gather(x, i), "
+     "offset_dims={0,2}, collapsed_slice_dims={}, start_index_map={1,0}, "
+     "index_vector_dim=0, slice_sizes={2,3}",
+     LAST, NULL},
+    {"x = f32[3,5,4] parameter(0) i = s32[3,2] parameter(1) ROOT r = f32[3,2,4] gather(x, i), "
+     "offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, "
+     "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, "
+     "slice_sizes={1,1,4}",
+     LAST, NULL},
+    {"x = f32[5,4] parameter(0) i = s32[3,1] parameter(1) u = f32[3,4] parameter(2) ROOT r = "
+     "f32[5,4] scatter(x, i, u), update_window_dims={1}, "
+     "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+     LANDED, "0[d0, d1]"},
+    {"x = f32[3,5] parameter(0) i = s32[3,2] parameter(1) u = f32[3,2] parameter(2) ROOT r = "
+     "f32[3,5] scatter(x, i, u), update_window_dims={}, "
+     "inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
+     "scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=add",
      LANDED, NULL},
 };
 
-/* ---- reading through a map ---------------------------------------------------------------------------------------------------- */
+/* ---- reading through a map
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct world {
   const sn_index_map *map;
@@ -92,8 +137,10 @@ static int64_t flat(const sn_shape *s, const int64_t *at) {
 
 static double read_at(const world *w, uint32_t operand, const int64_t *at) {
   const sn_shape *s = sn_operand_shape(w->i, operand);
-  for (int k = 0; k < s->rank; k++) ck_assert_msg(at[k] >= 0 && at[k] < s->dims[k], "operand %u is read outside", operand);
-  return sn_load_f64(s->type, (const char *)sn_array_data(w->values[operand]) + flat(s, at) * (int64_t)sn_type_bytes(s->type));
+  for (int k = 0; k < s->rank; k++)
+    ck_assert_msg(at[k] >= 0 && at[k] < s->dims[k], "operand %u is read outside", operand);
+  return sn_load_f64(s->type, (const char *)sn_array_data(w->values[operand]) +
+                                  flat(s, at) * (int64_t)sn_type_bytes(s->type));
 }
 
 static int64_t value_of(const world *w, const sn_ix *e) {
@@ -106,12 +153,18 @@ static int64_t value_of(const world *w, const sn_ix *e) {
   a = value_of(w, e->a);
   b = value_of(w, e->b);
   switch (e->kind) {
-    case SN_IX_ADD: return a + b;
-    case SN_IX_MUL: return a * b;
-    case SN_IX_DIV: return a >= 0 ? a / b : -((-a + b - 1) / b);
-    case SN_IX_MOD: return (a % b + b) % b;
-    case SN_IX_MIN: return a < b ? a : b;
-    default: return a > b ? a : b;
+    case SN_IX_ADD:
+      return a + b;
+    case SN_IX_MUL:
+      return a * b;
+    case SN_IX_DIV:
+      return a >= 0 ? a / b : -((-a + b - 1) / b);
+    case SN_IX_MOD:
+      return (a % b + b) % b;
+    case SN_IX_MIN:
+      return a < b ? a : b;
+    default:
+      return a > b ? a : b;
   }
 }
 
@@ -150,7 +203,8 @@ static double last_of(const world *w) {
   bool any = false;
   for (int k = 0; k < w->map->n_accesses; k++) {
     const sn_access *a = &w->map->accesses[k];
-    if (sn_operand_shape(w->i, a->operand)->type != SN_TYPE_F32 || !access_read(w, a, &got)) continue; /* index operands decide, they are no data */
+    if (sn_operand_shape(w->i, a->operand)->type != SN_TYPE_F32 || !access_read(w, a, &got))
+      continue; /* index operands decide, they are no data */
     v = got;
     any = true;
   }
@@ -183,7 +237,9 @@ static double combine(world *w, how h, int n_syms, int64_t *syms) {
   return h == PRODUCT ? total : total + x;
 }
 
-/* ---- the cases -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the cases
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static sn_array *fill(const sn_shape *s, uint32_t *r) {
   sn_array *a;
@@ -218,7 +274,8 @@ static void check_values(world *w, const rule_case *c, sn_array *want) {
   if (empty(s->rank, s->dims)) return;
   do {
     double got = combine(w, c->how, n_syms, syms);
-    double expected = sn_load_f64(s->type, (const char *)sn_array_data(want) + flat(s, dims) * (int64_t)sn_type_bytes(s->type));
+    double expected = sn_load_f64(s->type, (const char *)sn_array_data(want) +
+                                               flat(s, dims) * (int64_t)sn_type_bytes(s->type));
     ck_assert_msg(got == expected, "%s: %g, the interpreter gives %g", c->text, got, expected);
   } while (advance(s->rank, s->dims, dims));
 }
@@ -226,9 +283,14 @@ static void check_values(world *w, const rule_case *c, sn_array *want) {
 static sn_module *parse(sn_diag *d, const char *entry) {
   char text[2048];
   sn_module *m = NULL;
-  snprintf(text, sizeof text, "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\nENTRY e { %s }\n", entry);
-  ck_assert_msg(sn_hlo_parse(d, "case", text, strlen(text), &m) == SN_OK, "%s: %s", entry, sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "");
-  ck_assert_msg(sn_module_verify(d, m, 0) == SN_OK, "%s: %s", entry, sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "");
+  snprintf(text, sizeof text,
+           "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, "
+           "b) }\nENTRY e { %s }\n",
+           entry);
+  ck_assert_msg(sn_hlo_parse(d, "case", text, strlen(text), &m) == SN_OK, "%s: %s", entry,
+                sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "");
+  ck_assert_msg(sn_module_verify(d, m, 0) == SN_OK, "%s: %s", entry,
+                sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "");
   return m;
 }
 
@@ -253,7 +315,8 @@ START_TEST(test_rules) {
   for (uint32_t seed = 1; seed <= 5; seed++) {
     uint32_t r = seed * 7919u + (uint32_t)_i;
     for (uint32_t k = 0; k < e->n_params; k++) args[k] = fill(e->params[k]->shape, &r);
-    for (uint32_t k = 0; k < e->root->n_operands; k++) w.values[k] = args[sn_instr_int(sn_instr_operand(e->root, k), SN_ATTR_PARAMETER_NUMBER)];
+    for (uint32_t k = 0; k < e->root->n_operands; k++)
+      w.values[k] = args[sn_instr_int(sn_instr_operand(e->root, k), SN_ATTR_PARAMETER_NUMBER)];
     sn_status s = sn_eval(d, m, &o, (int)e->n_params, args, &want);
     ck_assert_msg(s == SN_OK, "%s", sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "");
     check_values(&w, c, want);
@@ -266,19 +329,26 @@ START_TEST(test_rules) {
 }
 END_TEST
 
-/* ---- composition: a chain read through gives the identity ------------------------------------------------------------------------- */
+/* ---- composition: a chain read through gives the identity
+ * ------------------------------------------------------------------------- */
 
 static const char *const chains[] = {
     "x = f32[6,4] parameter(0) a = f32[2,3,4] reshape(x) ROOT r = f32[6,4] reshape(a)",
     "x = f32[6,4] parameter(0) a = f32[8,3] reshape(x) ROOT r = f32[6,4] reshape(a)",
-    "x = f32[6,4,35] parameter(0) a = f32[840] reshape(x) b = f32[10,84] reshape(a) ROOT r = f32[6,4,35] reshape(b)",
-    "x = f32[2,3,4] parameter(0) a = f32[4,2,3] transpose(x), dimensions={2,0,1} ROOT r = f32[2,3,4] transpose(a), dimensions={1,2,0}",
-    "x = f32[2,3,4] parameter(0) a = f32[6,4] reshape(x) b = f32[4,6] transpose(a), dimensions={1,0} c = f32[4,2,3] reshape(b)"
-    " ROOT r = f32[2,3,4] transpose(c), dimensions={1,2,0}",
-    "x = f32[5,3] parameter(0) a = f32[5,3] reverse(x), dimensions={0,1} ROOT r = f32[5,3] reverse(a), dimensions={0,1}",
-    "x = f32[1,12,1] parameter(0) a = f32[12] reshape(x) b = f32[3,4] reshape(a) c = f32[12] reshape(b) ROOT r = f32[1,12,1] reshape(c)",
+    "x = f32[6,4,35] parameter(0) a = f32[840] reshape(x) b = f32[10,84] reshape(a) ROOT r = "
+    "f32[6,4,35] reshape(b)",
+    "x = f32[2,3,4] parameter(0) a = f32[4,2,3] transpose(x), dimensions={2,0,1} ROOT r = "
+    "f32[2,3,4] transpose(a), dimensions={1,2,0}",
+    ("x = f32[2,3,4] parameter(0) a = f32[6,4] reshape(x) b = f32[4,6] transpose(a), "
+     "dimensions={1,0} "
+     "c = f32[4,2,3] reshape(b) ROOT r = f32[2,3,4] transpose(c), dimensions={1,2,0}"),
+    "x = f32[5,3] parameter(0) a = f32[5,3] reverse(x), dimensions={0,1} ROOT r = f32[5,3] "
+    "reverse(a), dimensions={0,1}",
+    "x = f32[1,12,1] parameter(0) a = f32[12] reshape(x) b = f32[3,4] reshape(a) c = f32[12] "
+    "reshape(b) ROOT r = f32[1,12,1] reshape(c)",
     "x = f32[6,4]{1,0} parameter(0) a = f32[4,6]{0,1} bitcast(x) ROOT r = f32[6,4]{1,0} bitcast(a)",
-    "x = f32[7] parameter(0) v = f32[] constant(0) a = f32[12] pad(x, v), padding=2_3 ROOT r = f32[7] slice(a), slice={[2:9]}",
+    "x = f32[7] parameter(0) v = f32[] constant(0) a = f32[12] pad(x, v), padding=2_3 ROOT r = "
+    "f32[7] slice(a), slice={[2:9]}",
 };
 
 START_TEST(test_chains) {
@@ -295,12 +365,14 @@ START_TEST(test_chains) {
   for (; i->op != SN_OP_PARAMETER; i = sn_instr_operand(i, 0)) {
     sn_index_map map;
     ck_assert_int_eq(sn_index_map_of(x, i, 0, &map), SN_OK);
-    for (int k = 0; k < map.accesses[0].rank; k++) next[k] = sn_ix_substitute(x, map.accesses[0].at[k], map.n_dims, at, 0, NULL);
+    for (int k = 0; k < map.accesses[0].rank; k++)
+      next[k] = sn_ix_substitute(x, map.accesses[0].at[k], map.n_dims, at, 0, NULL);
     memcpy(at, next, sizeof at);
   }
   for (int k = 0; k < i->shape->rank; k++) {
     /* A dimension of one element is the constant 0. */
-    const sn_ix *want = i->shape->dims[k] == 1 ? sn_ix_const(x, 0) : sn_ix_dim(x, k, i->shape->dims[k]);
+    const sn_ix *want =
+        i->shape->dims[k] == 1 ? sn_ix_const(x, 0) : sn_ix_dim(x, k, i->shape->dims[k]);
     if (at[k] != want) {
       sn_str s = {NULL, 0, 0, false};
       sn_ix_print(&s, at[k]);
@@ -313,7 +385,8 @@ START_TEST(test_chains) {
 }
 END_TEST
 
-/* Every op has an answer: opaque or accesses inside their operands' rank, on every golden program that the folder holds as plain text. */
+/* Every op has an answer: opaque or accesses inside their operands' rank, on every golden program
+ * that the folder holds as plain text. */
 START_TEST(test_golden) {
   const char *data = sn_env("SINTER_TEST_DATA");
   const char *const *names = NULL;
@@ -333,13 +406,16 @@ START_TEST(test_golden) {
     sn_ix_context *x;
     ck_assert_int_eq(sn_arena_create(&scratch), SN_OK);
     ck_assert_int_eq(sn_ix_context_create(scratch, &x), SN_OK);
-    ck_assert_int_eq(sn_file_read(d, sn_arena_printf(a, "%s/%s", dir, names[k]), &text, &bytes), SN_OK);
+    ck_assert_int_eq(sn_file_read(d, sn_arena_printf(a, "%s/%s", dir, names[k]), &text, &bytes),
+                     SN_OK);
     ck_assert_int_eq(sn_hlo_parse(d, names[k], text, bytes, &m), SN_OK);
     SN_FOR_COMPUTATIONS(c, m) {
       SN_FOR_INSTRS(i, c) {
         sn_index_map map;
         ck_assert_msg(sn_index_map_of(x, i, 0, &map) == SN_OK, "%s: %s", names[k], i->name);
-        for (int j = 0; j < map.n_accesses; j++) ck_assert_int_eq(map.accesses[j].rank, sn_operand_shape(i, map.accesses[j].operand)->rank);
+        for (int j = 0; j < map.n_accesses; j++)
+          ck_assert_int_eq(map.accesses[j].rank,
+                           sn_operand_shape(i, map.accesses[j].operand)->rank);
         seen++;
       }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* The verifier on modules broken by hand: faults that no text can write. What text can write is in test_verify_text.c. */
+/* The verifier on modules broken by hand: faults that no text can write. What text can write is in
+ * test_verify_text.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,8 @@ static bool says(const fixture *f, const char *number) {
 static void expect(fixture *f, const char *number) {
   sn_status s = sn_module_verify(f->d, f->m, 0);
   ck_assert_int_eq(s, SN_ERR_VERIFY);
-  ck_assert_msg(says(f, number), "wanted %s, first is: %s", number, sn_diag_stored(f->d) ? sn_diag_get(f->d, 0)->message : "nothing");
+  ck_assert_msg(says(f, number), "wanted %s, first is: %s", number,
+                sn_diag_stored(f->d) ? sn_diag_get(f->d, 0)->message : "nothing");
   ck_assert_int_eq(sn_module_verify(NULL, f->m, 0), SN_ERR_VERIFY);
 }
 
@@ -63,26 +65,56 @@ END_TEST
 
 /* ---- one fault each ---- */
 
-static void no_entry(fixture *f) { f->m->entry = NULL; }
-static void no_root(fixture *f) { f->c->root = NULL; }
-static void count(fixture *f) { f->c->n_instrs++; }
-static void prev_link(fixture *f) { f->sum->prev = f->x; }
+static void no_entry(fixture *f) {
+  f->m->entry = NULL;
+}
+static void no_root(fixture *f) {
+  f->c->root = NULL;
+}
+static void count(fixture *f) {
+  f->c->n_instrs++;
+}
+static void prev_link(fixture *f) {
+  f->sum->prev = f->x;
+}
 static void parent(fixture *f) {
   sn_computation *other;
   ck_assert_int_eq(sn_computation_create(f->m, "other", &other), SN_OK);
   f->sum->parent = other;
 }
-static void id_twice(fixture *f) { f->sum->id = f->x->id; }
-static void id_range(fixture *f) { f->sum->id = f->m->n_ids; }
-static void name_twice(fixture *f) { f->sum->name = f->x->name; }
-static void param_slot(fixture *f) { f->c->params[1] = NULL; }
-static void opcode(fixture *f) { f->sum->op = SN_OP_COUNT; }
-static void arity(fixture *f) { f->sum->op = SN_OP_NEGATE; }
-static void attribute(fixture *f) { f->sum->op = SN_OP_COMPARE; }
-static void order(fixture *f) { sn_instr_move_before(f->twice, f->sum); }
-static void self_use(fixture *f) { sn_instr_set_operand(f->twice, 0, f->twice); }
-static void use_count(fixture *f) { f->x->n_uses++; }
-static void use_def(fixture *f) { f->sum->operands[0].def = f->y; }
+static void id_twice(fixture *f) {
+  f->sum->id = f->x->id;
+}
+static void id_range(fixture *f) {
+  f->sum->id = f->m->n_ids;
+}
+static void name_twice(fixture *f) {
+  f->sum->name = f->x->name;
+}
+static void param_slot(fixture *f) {
+  f->c->params[1] = NULL;
+}
+static void opcode(fixture *f) {
+  f->sum->op = SN_OP_COUNT;
+}
+static void arity(fixture *f) {
+  f->sum->op = SN_OP_NEGATE;
+}
+static void attribute(fixture *f) {
+  f->sum->op = SN_OP_COMPARE;
+}
+static void order(fixture *f) {
+  sn_instr_move_before(f->twice, f->sum);
+}
+static void self_use(fixture *f) {
+  sn_instr_set_operand(f->twice, 0, f->twice);
+}
+static void use_count(fixture *f) {
+  f->x->n_uses++;
+}
+static void use_def(fixture *f) {
+  f->sum->operands[0].def = f->y;
+}
 static void use_missing(fixture *f) {
   f->x->first_use = f->x->last_use = NULL;
   f->x->n_uses = 0;
@@ -97,16 +129,28 @@ static void foreign_operand(fixture *f) {
   sn_computation_set_root(other, p);
   sn_instr_set_operand(f->twice, 1, p);
 }
-static void control_self(fixture *f) { ck_assert_int_eq(sn_instr_add_control(f->sum, f->sum), SN_OK); }
-static void control_order(fixture *f) { ck_assert_int_eq(sn_instr_add_control(f->sum, f->twice), SN_OK); }
-static void no_shape(fixture *f) { f->sum->shape = NULL; }
+static void control_self(fixture *f) {
+  ck_assert_int_eq(sn_instr_add_control(f->sum, f->sum), SN_OK);
+}
+static void control_order(fixture *f) {
+  ck_assert_int_eq(sn_instr_add_control(f->sum, f->twice), SN_OK);
+}
+static void no_shape(fixture *f) {
+  f->sum->shape = NULL;
+}
 static void overflow(fixture *f) {
   const int64_t dims[] = {INT64_MAX / 2, 1000};
   sn_instr_set_shape(f->x, sn_shape_array(f->m->arena, SN_TYPE_F32, 2, dims));
 }
-static void stated(fixture *f) { sn_instr_set_shape(f->sum, sn_shape_scalar(f->m->arena, SN_TYPE_F32)); }
-static void types(fixture *f) { sn_instr_set_shape(f->x, sn_shape_with_type(f->m->arena, f->x->shape, SN_TYPE_F16)); }
-static void counts(fixture *f) { f->m->replica_count = 0; }
+static void stated(fixture *f) {
+  sn_instr_set_shape(f->sum, sn_shape_scalar(f->m->arena, SN_TYPE_F32));
+}
+static void types(fixture *f) {
+  sn_instr_set_shape(f->x, sn_shape_with_type(f->m->arena, f->x->shape, SN_TYPE_F16));
+}
+static void counts(fixture *f) {
+  f->m->replica_count = 0;
+}
 
 /* A fusion of one add, its body, and what a test breaks in them. */
 static sn_instr *fuse(fixture *f, sn_opcode inside) {
@@ -116,7 +160,8 @@ static sn_instr *fuse(fixture *f, sn_opcode inside) {
   sn_builder b;
   sn_builder_init(&b, f->d, body);
   sn_instr *p = sn_build_parameter(&b, 0, f->x->shape, "p");
-  sn_instr *r = sn_build(&b, inside, inside == SN_OP_NEGATE ? NULL : f->x->shape, 1, &p, 0, NULL, 0, NULL);
+  sn_instr *r =
+      sn_build(&b, inside, inside == SN_OP_NEGATE ? NULL : f->x->shape, 1, &p, 0, NULL, 0, NULL);
   ck_assert_int_eq(b.status, SN_OK);
   sn_computation_set_root(body, r);
   sn_attr kind = sn_attr_int(SN_ATTR_KIND, SN_FUSION_KIND_LOOP);
@@ -133,23 +178,33 @@ static void cycle(fixture *f) {
   sn_build(&b, SN_OP_FUSION, NULL, 1, &body->root, 1, &kind, 1, &body);
   ck_assert_int_eq(b.status, SN_OK);
 }
-static void call_order(fixture *f) { sn_computation_move_before(fuse(f, SN_OP_NEGATE)->called[0], NULL); }
-static void call_entry(fixture *f) { sn_instr_set_called(fuse(f, SN_OP_NEGATE), 0, f->c); }
-static void call_missing(fixture *f) { sn_instr_set_called(fuse(f, SN_OP_NEGATE), 0, NULL); }
+static void call_order(fixture *f) {
+  sn_computation_move_before(fuse(f, SN_OP_NEGATE)->called[0], NULL);
+}
+static void call_entry(fixture *f) {
+  sn_instr_set_called(fuse(f, SN_OP_NEGATE), 0, f->c);
+}
+static void call_missing(fixture *f) {
+  sn_instr_set_called(fuse(f, SN_OP_NEGATE), 0, NULL);
+}
 static void call_signature(fixture *f) {
   sn_instr *i = fuse(f, SN_OP_NEGATE);
   sn_instr *p = i->called[0]->params[0];
   sn_instr_set_shape(p, sn_shape_scalar(f->m->arena, SN_TYPE_F32));
   sn_instr_set_shape(i->called[0]->root, p->shape);
 }
-static void fusion_body(fixture *f) { fuse(f, SN_OP_COPY)->called[0]->root->op = SN_OP_ALL_REDUCE_DONE; }
+static void fusion_body(fixture *f) {
+  fuse(f, SN_OP_COPY)->called[0]->root->op = SN_OP_ALL_REDUCE_DONE;
+}
 static void entry_params(fixture *f) {
   static const sn_shape *shapes[1];
   shapes[0] = f->x->shape;
   f->m->entry_params = shapes;
   f->m->n_entry_params = 1;
 }
-static void entry_result(fixture *f) { f->m->entry_result = sn_shape_token(f->m->arena); }
+static void entry_result(fixture *f) {
+  f->m->entry_result = sn_shape_token(f->m->arena);
+}
 static void alias_missing(fixture *f) {
   static const sn_alias a = {{0, NULL}, 7, {0, NULL}, false};
   f->m->aliases = &a;
@@ -166,15 +221,22 @@ static void donor(fixture *f) {
   f->m->n_donors = 2;
 }
 
-static const struct { void (*harm)(fixture *); const char *number; } harms[] = {
-    {no_entry, "V101"},      {no_root, "V201"},     {count, "V203"},          {prev_link, "V203"},     {parent, "V203"},
-    {id_twice, "V205"},      {id_range, "V205"},    {name_twice, "V204"},     {param_slot, "V202"},    {opcode, "V301"},
-    {arity, "V302"},         {attribute, "V303"},   {order, "V307"},          {self_use, "V307"},      {use_count, "V308"},
-    {use_def, "V308"},       {use_missing, "V308"}, {foreign_operand, "V306"}, {control_self, "V309"}, {control_order, "V307"},
-    {no_shape, "V310"},      {overflow, "V310"},    {stated, "V405"},         {types, "V401"},         {counts, "V106"},
-    {cycle, "V107"},         {call_order, "V108"},  {call_entry, "V101"},     {call_missing, "V305"},  {call_signature, "V404"},
-    {fusion_body, "V206"},   {entry_params, "V102"}, {entry_result, "V103"},  {alias_missing, "V104"}, {alias_twice, "V104"},
-    {donor, "V105"},
+static const struct {
+  void (*harm)(fixture *);
+  const char *number;
+} harms[] = {
+    {no_entry, "V101"},      {no_root, "V201"},       {count, "V203"},
+    {prev_link, "V203"},     {parent, "V203"},        {id_twice, "V205"},
+    {id_range, "V205"},      {name_twice, "V204"},    {param_slot, "V202"},
+    {opcode, "V301"},        {arity, "V302"},         {attribute, "V303"},
+    {order, "V307"},         {self_use, "V307"},      {use_count, "V308"},
+    {use_def, "V308"},       {use_missing, "V308"},   {foreign_operand, "V306"},
+    {control_self, "V309"},  {control_order, "V307"}, {no_shape, "V310"},
+    {overflow, "V310"},      {stated, "V405"},        {types, "V401"},
+    {counts, "V106"},        {cycle, "V107"},         {call_order, "V108"},
+    {call_entry, "V101"},    {call_missing, "V305"},  {call_signature, "V404"},
+    {fusion_body, "V206"},   {entry_params, "V102"},  {entry_result, "V103"},
+    {alias_missing, "V104"}, {alias_twice, "V104"},   {donor, "V105"},
 };
 
 START_TEST(test_harm) {
