@@ -35,21 +35,39 @@ static void list_walk(sn_verifier *v, const sn_computation *c) {
   }
 }
 
-static void list_names(sn_verifier *v, const sn_computation *c) {
-  sn_map *names; /* one each: clearing a shared one costs as much as the largest computation */
-  if (sn_map_create(&names) != SN_OK) {
+/* One open-addressed table for all computations: a map of copied keys would cost more than all
+ * other checks together. */
+typedef struct list_name {
+  const sn_instr *i;
+  uint64_t hash;
+} list_name;
+
+static void list_name_add(sn_verifier *v, list_name *table, size_t mask, const sn_instr *i) {
+  uint64_t hash = sn_hash(i->name, strlen(i->name), i->parent->id);
+  size_t at = (size_t)hash & mask;
+  for (; table[at].i; at = (at + 1) & mask) {
+    const sn_instr *other = table[at].i;
+    if (table[at].hash != hash || other->parent != i->parent || strcmp(other->name, i->name) != 0)
+      continue;
+    sn_verify_fault(v, i->loc, SN_V_INSTR_NAME, "%%%s is the name of two instructions of %%%s",
+                    i->name, i->parent->name);
+    return;
+  }
+  table[at] = (list_name){i, hash};
+}
+
+static void list_names(sn_verifier *v) {
+  size_t size = 16;
+  while (size < 2 * (size_t)v->m->n_ids)
+    size *= 2; /* ids are unique by now: none more than these */
+  list_name *table = SN_NEW_N(v->arena, list_name, size);
+  if (!table) {
     sn_verify_no_memory(v);
     return;
   }
-  SN_FOR_INSTRS(i, c) {
-    const sn_instr *other = sn_map_get_str(names, i->name);
-    if (other)
-      sn_verify_fault(v, i->loc, SN_V_INSTR_NAME, "%%%s is the name of two instructions of %%%s",
-                      i->name, c->name);
-    else if (sn_map_set_str(names, i->name, i) != SN_OK)
-      sn_verify_no_memory(v);
+  SN_FOR_COMPUTATIONS(c, v->m) {
+    SN_FOR_INSTRS(i, c) list_name_add(v, table, size - 1, i);
   }
-  sn_map_destroy(names);
 }
 
 static void list_params(sn_verifier *v, const sn_computation *c) {
@@ -126,8 +144,8 @@ void sn_verify_lists(sn_verifier *v) {
     SN_FOR_COMPUTATIONS(c, v->m) list_walk(v, c);
   }
   if (v->n_faults == before) {
+    list_names(v);
     SN_FOR_COMPUTATIONS(c, v->m) {
-      list_names(v, c);
       list_params(v, c);
       list_root(v, c);
     }
