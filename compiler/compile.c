@@ -48,7 +48,7 @@ static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
 }
 
 sn_status sn_compile_code(compile *c, sn_cpu_code *out) {
-  sn_cpu_compile_fn emit;
+  sn_cpu_compile_fn emit = NULL;
   memset(out, 0, sizeof *out);
   if (c->n_kernels == 0) return SN_OK;
   SN_TRY(load_emitter(c->d, &emit));
@@ -88,7 +88,7 @@ static sn_status program_kernels(compile *c, const sn_cpu_code *code, sn_program
 }
 
 static sn_status build_program(compile *c, const sn_cpu_code *code, sn_program **out) {
-  sn_program_kernel *kernels;
+  sn_program_kernel *kernels = NULL;
   sn_program_spec s;
   memset(&s, 0, sizeof s);
   sn_array **constants = SN_NEW_N(c->arena, sn_array *, c->plan.n_constants + 1);
