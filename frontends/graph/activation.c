@@ -153,5 +153,7 @@ sn_tensor sn_erf_inv_at(sn_loc at, sn_tensor x) {
     p = sn_select_at(at, below(at, w, 6.25), horner(at, f64_near, COUNT(f64_near), add_c(at, w, -3.125)), p);
   }
   sn_tensor end = sn_compare_at(at, SN_DIRECTION_EQ, sn_unary_at(at, SN_OP_ABS, x), sn_scalar_like_at(at, x, 1));
-  return sn_select_at(at, end, mul_c(at, x, INFINITY), mul(at, p, x));
+  sn_tensor up = sn_compare_at(at, SN_DIRECTION_GT, x, sn_scalar_like_at(at, x, 0));
+  sn_tensor infinite = sn_select_at(at, up, sn_scalar_like_at(at, x, INFINITY), sn_scalar_like_at(at, x, -INFINITY)); /* no derivative: 0 times it is NaN */
+  return sn_select_at(at, end, infinite, mul(at, p, x));
 }

@@ -320,7 +320,7 @@ static bool check_branch(sn_loc at, sn_graph *g, int which, int n_out, const sn_
   return true;
 }
 
-static void branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   sn_graph *g = selector.graph;
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return;
@@ -347,7 +347,7 @@ void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *
     sn_graph_fail(pred.graph, at, SN_ERR_TYPE, "cond: the predicate is %s, not a pred scalar", sn_tensor_text(pred));
     return;
   }
-  branches(at, pred, 2, (sn_fn[]){on_true, on_false}, (void *[]){ctx, ctx}, n, in, n_out, out);
+  sn_graph_branches(at, pred, 2, (sn_fn[]){on_true, on_false}, (void *[]){ctx, ctx}, n, in, n_out, out);
 }
 
 void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
@@ -358,7 +358,7 @@ void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, 
     sn_graph_hint(index.graph, "the index is an s32 scalar, and there is at least one branch");
     return;
   }
-  branches(at, index, n_branches, fns, ctxs, n, in, n_out, out);
+  sn_graph_branches(at, index, n_branches, fns, ctxs, n, in, n_out, out);
 }
 
 /* ---- calls, maps, barriers ---------------------------------------------------------------------------------------------------------- */

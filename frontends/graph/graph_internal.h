@@ -104,6 +104,8 @@ sn_instr *sn_graph_broadcast(sn_graph *g, sn_loc at, sn_instr *i, int rank, cons
 bool sn_graph_common(sn_graph *g, sn_loc at, const char *what, sn_instr *x, sn_instr *y, int *rank, int64_t *dims);
 const char *sn_graph_shape_text(sn_graph *g, const sn_shape *s);
 
+/* A conditional over branches with C callbacks; the selector is a pred or s32 scalar. */
+void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out);
 /* Wraps results of an instruction with a tuple shape (or one array) into out[n]. */
 void sn_graph_elements(sn_graph *g, sn_instr *i, int n, sn_tensor *out);
 /* Regions: call before and after building; `first` is what stood last before. */
