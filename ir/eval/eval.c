@@ -321,7 +321,8 @@ void sn_ev_world_finish(sn_ev_world *w) {
     sn_ev_unwind(&w->procs[p], NULL);
     sn_array_release(w->procs[p].result);
   }
-  sn_ev_comm_finish(w);
+  sn_ev_meetings_finish(w);
+  sn_ev_letters_finish(w);
   if (w->plans) {
     const void *key;
     size_t bytes;

@@ -101,7 +101,8 @@ SN_NODISCARD sn_status sn_ev_push(sn_ev_ctx *e, const sn_computation *c, int n, 
 void sn_ev_unwind(sn_ev_ctx *e, sn_ev_frame *down_to);
 SN_NODISCARD sn_status sn_ev_run(sn_ev_ctx *e, sn_ev_frame *down_to);
 void sn_ev_world_finish(sn_ev_world *w);
-void sn_ev_comm_finish(sn_ev_world *w); /* collectives.c: meetings and letters */
+void sn_ev_meetings_finish(sn_ev_world *w); /* collectives.c */
+void sn_ev_letters_finish(sn_ev_world *w);  /* transfer.c */
 void sn_ev_trace(sn_ev_ctx *e, const sn_instr *i, const sn_array *value, double seconds);
 SN_NODISCARD sn_status sn_ev_check_nan(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, const sn_array *out);
 
