@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* From the scheduled, buffer-assigned entry to the program's list of commands. */
 #include "compile_internal.h"
+#include "leaves.h"
 
 #include <string.h>
 
@@ -171,11 +172,7 @@ static const struct {
     {SN_OP_CONSTANT, nothing},
     {SN_OP_TUPLE, nothing},
     {SN_OP_GET_TUPLE_ELEMENT, nothing},
-    {SN_OP_BITCAST, nothing},
-    {SN_OP_OPT_BARRIER, nothing},
-    {SN_OP_DOMAIN, nothing},
     {SN_OP_AFTER_ALL, nothing},
-    {SN_OP_ADD_DEPENDENCY, nothing},
     {SN_OP_WHILE, while_command},
     {SN_OP_CONDITIONAL, conditional_command},
     {SN_OP_CALL, call_command},
@@ -188,6 +185,7 @@ static sn_status instr_commands(compile *c, const sn_instr *i) {
   for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
     if (rows[k].op == i->op) return rows[k].emit(c, i);
   }
+  if (sn_is_rename(i)) return SN_OK;
   if (i->op == SN_OP_COPY && same_layout(i)) return copy_command(c, i);
   if (sn_op_has(i->op, (sn_trait)(SN_T_COLLECTIVE | SN_T_EFFECT | SN_T_START | SN_T_DONE | SN_T_TOKEN))) return unsupported(c, i);
   return kernel_command(c, i);

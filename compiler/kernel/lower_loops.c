@@ -35,17 +35,18 @@ static int grid_dims(const domain *m) {
   return most;
 }
 
-/* idx of the shape from the nest's variables. */
+/* idx of the shape from the nest's variables. A flat domain's elements are (0, …, 0, f) in buffers of shape [1, …, 1, total]. */
 static void shape_index(lowering *L, const domain *m, const sn_ix *const *vars, const sn_ix **idx) {
-  if (!m->flat) {
-    memcpy(idx, vars, (size_t)m->rank * sizeof *idx);
-    return;
-  }
-  int64_t inner = 1;
-  for (int k = m->shape->rank - 1; k >= 0; k--) {
-    const sn_ix *e = sn_ix_div(L->k->ix, vars[0], inner);
-    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, m->shape->dims[k]);
-    inner *= m->shape->dims[k];
+  for (int k = 0; k < m->shape->rank; k++) idx[k] = !m->flat ? vars[k] : k == m->shape->rank - 1 ? vars[0] : lower_const(L, 0);
+}
+
+static void flatten_buffers(lowering *L, const domain *m) {
+  int64_t dims[SN_MAX_RANK];
+  for (int k = 0; k < m->shape->rank; k++) dims[k] = k == m->shape->rank - 1 ? m->dims[0] : 1;
+  const int64_t *own = sn_arena_copy(L->arena, dims, (size_t)m->shape->rank * sizeof *dims);
+  if (!own) L->b.status = SN_ERR_MEMORY;
+  for (int b = 0; own && b < L->k->n_buffers; b++) {
+    if (L->k->buffers[b].rank) L->k->buffers[b].dims = own;
   }
 }
 
@@ -89,6 +90,7 @@ static void open_flat(lowering *L, domain *m, const bool *mine) {
   int64_t grid = (total + chunk - 1) / chunk;
   sn_ix_context *x = L->k->ix;
   sn_knode *node;
+  flatten_buffers(L, m);
   if (!lower_phase(L, 1, &grid)) return;
   const sn_ix *start = sn_ix_mul(x, lower_grid(L, 0), lower_const(L, chunk));
   const sn_ix *hi = lower_const(L, chunk);

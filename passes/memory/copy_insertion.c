@@ -98,13 +98,11 @@ static uint32_t last_read(copier *x, const sn_instr *i, int leaf, const sn_instr
           if (next.leaf < 0 || next.leaf >= sn_shape_leaves(u->user->shape)) continue;
           break;
         }
-        case SN_OP_BITCAST:
-        case SN_OP_OPT_BARRIER:
-        case SN_OP_DOMAIN: break;
-        case SN_OP_ADD_DEPENDENCY:
-          if (u->index != 0) continue;
-          break;
         default:
+          if (sn_is_rename(u->user)) {
+            if (u->index == 0) break;
+            continue;
+          }
           if (x->position[u->user->id] > last) last = x->position[u->user->id];
           continue;
       }

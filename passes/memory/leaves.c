@@ -19,6 +19,17 @@ int sn_leaf_at(const sn_shape *s, sn_ints index) {
   return at;
 }
 
+bool sn_is_rename(const sn_instr *i) {
+  switch (i->op) {
+    case SN_OP_BITCAST:
+    case SN_OP_OPT_BARRIER:
+    case SN_OP_DOMAIN:
+    case SN_OP_ADD_DEPENDENCY: return true;
+    case SN_OP_RESHAPE: return sn_layout_is_default(i->shape->layout) && sn_layout_is_default(sn_operand_shape(i, 0)->layout);
+    default: return false;
+  }
+}
+
 sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf) {
   for (;;) {
     switch (i->op) {
@@ -32,11 +43,9 @@ sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf) {
         leaf += sn_leaf_offset(sn_operand_shape(i, 0), sn_instr_int(i, SN_ATTR_INDEX));
         i = sn_instr_operand(i, 0);
         break;
-      case SN_OP_BITCAST:
-      case SN_OP_OPT_BARRIER:
-      case SN_OP_DOMAIN:
-      case SN_OP_ADD_DEPENDENCY: i = sn_instr_operand(i, 0); break;
-      default: return (sn_leaf_value){i, leaf};
+      default:
+        if (!sn_is_rename(i)) return (sn_leaf_value){i, leaf};
+        i = sn_instr_operand(i, 0);
     }
   }
 }

@@ -10,6 +10,8 @@ typedef struct sn_leaf_value {
   int leaf;
 } sn_leaf_value;
 
+/* Does `i` only give its first operand another name: same bytes, no work? (Bitcasts, barriers, reshapes between default layouts.) Tuples and their elements aside. */
+bool sn_is_rename(const sn_instr *i);
 /* Looks through tuples, get-tuple-element, bitcasts, barriers and the like to the instruction that gives the value. */
 sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf);
 /* First leaf of element `index` of a tuple shape. */

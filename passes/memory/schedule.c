@@ -4,6 +4,7 @@
  * Each computation is put into an order in which operands come first. Among ready instructions the one is taken that frees most memory; ties go to the
  * present order. (A greedy list schedule: Briggs et al.; XLA's list scheduler ranks the same way.) The result is kept only where its simulated peak is lower. */
 #include "../passes_internal.h"
+#include "leaves.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,8 @@ static bool owns_memory(const sn_instr *i) {
     case SN_OP_PARAMETER:
     case SN_OP_CONSTANT:
     case SN_OP_TUPLE:
-    case SN_OP_GET_TUPLE_ELEMENT:
-    case SN_OP_BITCAST:
-    case SN_OP_OPT_BARRIER: return false;
-    default: return true;
+    case SN_OP_GET_TUPLE_ELEMENT: return false;
+    default: return !sn_is_rename(i);
   }
 }
 
