@@ -48,21 +48,6 @@ static wide make(long double re, long double im) {
 
 /* ---- floats ------------------------------------------------------------------------------------------------------------- */
 
-/* NaN wins; -0 is smaller than +0 (the sum of two zeros is +0 unless both are -0). Everything is computed, then selected: no branches. */
-#define EXTREMES(t, T)                                                  \
-  static inline T max_##t(T x, T y) {                                   \
-    T zero = x + y, r = x > y ? x : y;                                  \
-    r = ((x == y) & (x == 0)) ? zero : r;                               \
-    return x != x ? x : r;                                              \
-  }                                                                     \
-  static inline T min_##t(T x, T y) {                                   \
-    T zero = -(-x + -y), r = x < y ? x : y;                             \
-    r = ((x == y) & (x == 0)) ? zero : r;                               \
-    return x != x ? x : r;                                              \
-  }
-EXTREMES(f32, float)
-EXTREMES(f64, double)
-
 static wide wide_pow(wide x, wide y) {
   if (creall(y) == 0 && cimagl(y) == 0) return make(1, 0);
   if (creall(x) == 0 && cimagl(x) == 0) return creall(y) > 0 ? make(0, 0) : cpowl(x, y);
@@ -82,10 +67,10 @@ LOOP(MULTIPLY_f32, float, x * y)
 LOOP(MULTIPLY_f64, double, x * y)
 LOOP(DIVIDE_f32, float, x / y)
 LOOP(DIVIDE_f64, double, x / y)
-LOOP(MAXIMUM_f32, float, max_f32(x, y))
-LOOP(MAXIMUM_f64, double, max_f64(x, y))
-LOOP(MINIMUM_f32, float, min_f32(x, y))
-LOOP(MINIMUM_f64, double, min_f64(x, y))
+LOOP(MAXIMUM_f32, float, sn_ev_max_f32(x, y))
+LOOP(MAXIMUM_f64, double, sn_ev_max_f64(x, y))
+LOOP(MINIMUM_f32, float, sn_ev_min_f32(x, y))
+LOOP(MINIMUM_f64, double, sn_ev_min_f64(x, y))
 LOOP(REMAINDER_f32, float, fmodf(x, y))
 LOOP(REMAINDER_f64, double, fmod(x, y))
 F32_BY_F64(POWER_f32, pow(x, y))

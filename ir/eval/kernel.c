@@ -192,11 +192,28 @@ typedef struct job {
   size_t out_bytes, in_bytes[3];
 } job;
 
-static void job_range(void *ctx, int64_t begin, int64_t end) {
-  const job *j = ctx;
+static void job_run(const job *j, int64_t begin, int64_t n, void *out) {
   const void *in[3] = {NULL, NULL, NULL};
   for (int q = 0; q < j->k->n_in; q++) in[q] = j->in[q] + (size_t)begin * j->in_bytes[q];
-  j->k->fn(j->k, end - begin, j->out + (size_t)begin * j->out_bytes, in);
+  j->k->fn(j->k, n, out, in);
+}
+
+/* In place goes by way of a block: compilers make vector code only for loops whose result lies elsewhere. */
+static void job_range(void *ctx, int64_t begin, int64_t end) {
+  const job *j = ctx;
+  double block[1024];
+  int64_t each = (int64_t)(sizeof block / j->out_bytes);
+  bool in_place = false;
+  for (int q = 0; q < j->k->n_in; q++) in_place = in_place || j->in[q] == j->out;
+  if (!in_place) {
+    job_run(j, begin, end - begin, j->out + (size_t)begin * j->out_bytes);
+    return;
+  }
+  for (; begin < end; begin += each) {
+    int64_t n = end - begin < each ? end - begin : each;
+    job_run(j, begin, n, block);
+    memcpy(j->out + (size_t)begin * j->out_bytes, block, (size_t)n * j->out_bytes);
+  }
 }
 
 /* An operand nobody else needs becomes the result when it has the same type. */

@@ -72,6 +72,28 @@ static double sum_f32(const float *x, int64_t n) {
   return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+/* Maximum and minimum of a row by integer keys in the order of the floats (-0 below +0), which compilers reduce in vectors; NaN is watched beside. */
+static int32_t order_key(uint32_t bits) { return (int32_t)(bits ^ (((uint32_t)0 - (bits >> 31)) & 0x7fffffffu)); }
+
+static float extreme_f32(float start, const float *x, int64_t n, bool largest) {
+  uint32_t bits, nan = 0;
+  memcpy(&bits, &start, sizeof bits);
+  nan |= (bits & 0x7fffffffu) > 0x7f800000u;
+  int32_t best = order_key(bits), flip = largest ? 0 : -1; /* the minimum is the maximum of the complements */
+  best ^= flip;
+  for (int64_t j = 0; j < n; j++) {
+    uint32_t u;
+    memcpy(&u, x + j, sizeof u);
+    int32_t key = order_key(u) ^ flip;
+    nan |= (u & 0x7fffffffu) > 0x7f800000u;
+    best = key > best ? key : best;
+  }
+  bits = (uint32_t)order_key((uint32_t)(best ^ flip)); /* its own inverse */
+  if (nan) bits = 0x7fc00000u;
+  memcpy(&start, &bits, sizeof bits);
+  return start;
+}
+
 /* Any op and type: blocks of 64 lanes, halved at the end. Rows shorter than the block are halved with what is left over. */
 static void row_any(const binary_job *j, const char *row, void *acc) {
   enum { LANES = 64 };
@@ -92,6 +114,20 @@ static void row_any(const binary_job *j, const char *row, void *acc) {
   k->fn(k, 1, acc, (const void *const[]){acc, lanes});
 }
 
+static void row_reduce(const binary_job *j, const char *row, double *acc) {
+  const float *x = (const float *)(const void *)row;
+  if (j->type == SN_TYPE_F32 && j->r->op == SN_OP_ADD) {
+    acc[0] += sum_f32(x, j->inner);
+  } else if (j->type == SN_TYPE_F32 && (j->r->op == SN_OP_MAXIMUM || j->r->op == SN_OP_MINIMUM)) {
+    float m;
+    memcpy(&m, acc, sizeof m); /* the accumulator is an f32 here */
+    m = extreme_f32(m, x, j->inner, j->r->op == SN_OP_MAXIMUM);
+    memcpy(acc, &m, sizeof m);
+  } else {
+    row_any(j, row, acc);
+  }
+}
+
 static void rows_range(void *ctx, int64_t begin, int64_t end) {
   const binary_job *j = ctx;
   int64_t kept[SN_MAX_RANK];
@@ -103,10 +139,7 @@ static void rows_range(void *ctx, int64_t begin, int64_t end) {
     memcpy(acc, j->init, j->acc_bytes);
     do {
       const char *row = base + sn_ev_dot_strides(j->n_red, red, j->red_stride) * (int64_t)j->bytes;
-      if (j->r->op == SN_OP_ADD && j->type == SN_TYPE_F32)
-        acc[0] += sum_f32((const float *)(const void *)row, j->inner);
-      else
-        row_any(j, row, acc);
+      row_reduce(j, row, acc);
     } while (sn_ev_next(j->n_red, j->red, red));
     sn_convert(j->type, j->dst + (size_t)o * j->bytes, j->r->acc, acc, 1);
   }
@@ -118,7 +151,7 @@ static void add_columns_f32(double *acc, const float *x, int64_t n) {
 
 static void columns_range(void *ctx, int64_t begin, int64_t end) {
   const binary_job *j = ctx;
-  double acc[2 * COLUMNS], next[2 * COLUMNS];
+  double memory[2][2 * COLUMNS], next[2 * COLUMNS], *acc = memory[0], *other = memory[1];
   for (int64_t item = begin; item < end; item++) {
     int64_t kept[SN_MAX_RANK], red[SN_MAX_RANK] = {0}, o = item / j->blocks, col = item % j->blocks * COLUMNS;
     int64_t n = j->inner - col < COLUMNS ? j->inner - col : COLUMNS;
@@ -133,7 +166,10 @@ static void columns_range(void *ctx, int64_t begin, int64_t end) {
         continue;
       }
       if (j->type != j->r->acc) sn_convert(j->r->acc, next, j->type, x, n);
-      j->r->kernel.fn(&j->r->kernel, n, acc, (const void *const[]){acc, j->type != j->r->acc ? next : from});
+      j->r->kernel.fn(&j->r->kernel, n, other, (const void *const[]){acc, j->type != j->r->acc ? next : from});
+      double *t = acc; /* to and fro: a result elsewhere lets the kernel be vector code */
+      acc = other;
+      other = t;
     } while (sn_ev_next(j->n_red, j->red, red));
     sn_convert(j->type, j->dst + (size_t)(o * j->inner + col) * j->bytes, j->r->acc, acc, n);
   }
