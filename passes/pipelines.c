@@ -28,19 +28,32 @@
   P(algebra, 1),                                                                                                     \
   P(algebra_reassoc, 1), /* exact rules first: they keep more */                                                     \
   P(algebra_formula, 1),                                                                                             \
-  P(dot_canonical, 1),   /* convolutions of one pixel became dots */                                                 \
+  P(patch_conv, 1),      /* before the second dot_canonical: it makes products */                                    \
+  P(dot_canonical, 1),   /* convolutions of one pixel and of patches became dots */                                  \
+  P(reshape_mover, 1),   /* behind the products' reshapes: they sink away from them */                               \
   P(fold, 1),            /* after the rules: they brought constants together */                                      \
+  P(while_simplify, 1),  /* behind fold: bounds and starts are constants now */                                      \
+  P(conditional_simplify, 1),                                                                                        \
   P(tuple_simplify, 1),                                                                                              \
   P(cse, 1),             /* before dce: leaves dead copies behind */                                                 \
   P(dce, 1),             /* last: the next round sees true numbers of users */                                       \
   END
 
+/* Once, behind the fixed point: these would undo each other inside it (conversions move through what reshape_mover moves). */
+#define MOVE                                                                                                         \
+  P(convert_mover, 1),                                                                                               \
+  P(while_hoist, 2),     /* behind the constants that sank: they need not be handed in */                            \
+  P(dot_merge, 2),       /* late: by now equal products are one already, and shared operands are one instruction */  \
+  P(algebra, 1),                                                                                                     \
+  P(cse, 1),                                                                                                         \
+  P(dce, 1)
+
 /* Last: nothing may move instructions any more. */
 #define MEMORY P(schedule, 0), P(copy_insertion, 0) /* copies depend on the order */
 
-static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MEMORY, STOP};
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MEMORY, STOP};
-static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
+static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP};
+static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};
 

@@ -49,27 +49,32 @@ static sn_instr *bitcast_value(sn_builder *b, const sn_instr *i) {
   return y && y->shape->type != i->shape->type ? sn_build_bitcast_convert(b, y, i->shape->type) : y;
 }
 
-static sn_status simplify(sn_pass_ctx *pc, sn_instr *i) {
-  if (i->n_control || !sn_shape_is_static(i->shape)) return SN_OK;
-  if (i->op == SN_OP_COPY) {
-    SN_TRY(sn_pass_forward(pc, i, sn_instr_operand(i, 0)));
-    sn_instr_erase(i);
-  } else if (i->op == SN_OP_BITCAST) {
-    sn_builder b;
-    sn_builder_init_at(&b, pc->diag, i);
-    sn_instr *by = bitcast_value(&b, i);
-    if (!by) return b.status;
-    SN_TRY(by == sn_instr_operand(i, 0) ? sn_pass_forward(pc, i, by) : sn_pass_replace(pc, i, by));
-    sn_instr_erase(i);
-  }
+static sn_status replace_bitcast(sn_pass_ctx *pc, sn_instr *i) {
+  sn_builder b;
+  if (i->op != SN_OP_BITCAST || i->n_control || !sn_shape_is_static(i->shape)) return SN_OK;
+  sn_builder_init_at(&b, pc->diag, i);
+  sn_instr *by = bitcast_value(&b, i);
+  if (!by) return b.status;
+  SN_TRY(by == sn_instr_operand(i, 0) ? sn_pass_forward(pc, i, by) : sn_pass_replace(pc, i, by));
+  sn_instr_erase(i);
+  return SN_OK;
+}
+
+static sn_status drop_copy(sn_pass_ctx *pc, sn_instr *i) {
+  if (i->op != SN_OP_COPY || i->n_control) return SN_OK;
+  SN_TRY(sn_pass_forward(pc, i, sn_instr_operand(i, 0)));
+  sn_instr_erase(i);
   return SN_OK;
 }
 
 sn_status sn_pass_strip_layouts(sn_pass_ctx *pc, sn_module *m) {
   if (!sn_pass_may(pc)) return SN_OK;
   SN_TRY(fix_entry(m));
-  SN_FOR_COMPUTATIONS(c, m) { /* bitcasts first, while the layouts they compare still stand */
-    SN_FOR_INSTRS_SAFE(i, c) SN_TRY(simplify(pc, i));
+  SN_FOR_COMPUTATIONS(c, m) { /* while the layouts that bitcasts compare still stand, and the copies that changed them */
+    SN_FOR_INSTRS_SAFE(i, c) SN_TRY(replace_bitcast(pc, i));
+  }
+  SN_FOR_COMPUTATIONS(c, m) {
+    SN_FOR_INSTRS_SAFE(i, c) SN_TRY(drop_copy(pc, i));
   }
   SN_FOR_COMPUTATIONS(c, m) {
     SN_FOR_INSTRS(i, c) {
