@@ -41,6 +41,7 @@ typedef struct sn_diff_slot {
 struct sn_diff {
   sn_graph *g;
   sn_builder *b;
+  const sn_instr *after; /* the walk goes over what stands behind this one; NULL: everything */
   uint32_t lo, hi;      /* ids with a slot */
   sn_diff_slot *slots;
   sn_map *ends;         /* id of a region's last (reverse) or first (forward) instruction -> region; NULL: no regions */
@@ -69,9 +70,11 @@ static inline sn_instr *sn_diff_tangent(sn_diff *d, sn_instr *i, uint32_t operan
 void sn_diff_activity(sn_diff *d, const sn_computation *c, const bool *in, int n_in, bool *out);
 void sn_diff_activity_instr(sn_diff *d, sn_instr *i);
 
-/* Sweeps over the current frame's computation. outs and wrt are in it; tuples have no place here. NULL cotangents are zeros; a NULL result is zero. */
-void sn_sweep_reverse(sn_graph *g, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out);
-void sn_sweep_forward(sn_graph *g, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents, sn_instr **out);
+/* Sweeps over the part of the current frame's computation behind `after` (NULL: all of it). outs and wrt are in the computation; tuples have no place here.
+ * NULL cotangents are zeros; a NULL result is zero. */
+void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out);
+void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents,
+                      sn_instr **out);
 void sn_diff_no_rule(sn_diff *d, const sn_instr *i, const char *mode);
 
 /* Copies c's instructions into the current frame with its inputs replaced (a tuple parameter: its elements): roots[] are the elements of its root, which
@@ -84,7 +87,7 @@ int sn_comp_outputs(const sn_computation *c);
 /* A scalar computation applied elementwise to arrays of one shape. */
 sn_instr **sn_diff_inline_scalar(sn_graph *g, const sn_computation *c, int n, sn_instr *const *in, int *n_roots);
 
-/* Ops differentiated through what they are made of: fn spells i out on the operands in[] (one an operand; distinct instructions) as out[] (one an element
+/* Ops differentiated through what they are made of: fn spells i out on its operands in[] as out[] (one an element
  * of the result), and that is swept. false: it failed. */
 typedef bool (*sn_parts_fn)(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out);
 void sn_parts_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct, sn_parts_fn fn);

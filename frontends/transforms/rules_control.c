@@ -53,7 +53,7 @@ static void body_reverse(sn_graph *g, const body *c, sn_instr **grads) {
   for (int k = 0; k < c->n; k++)
     if (c->active[k]) wrt[m++] = in[k];
   if (!roots) return;
-  sn_sweep_reverse(g, c->n_out, roots, ct, m, wrt, got);
+  sn_sweep_reverse(g, NULL, c->n_out, roots, ct, m, wrt, got);
   for (int k = 0, j = 0; k < c->n; k++) grads[k] = c->active[k] ? got[j++] : NULL;
 }
 
@@ -189,7 +189,7 @@ static void forward_branch(void *ctx, sn_graph *g, int n, const sn_tensor *unuse
   int n_roots;
   sn_instr **roots = sn_diff_inline(g, c->c, c->n, in, &n_roots);
   if (!roots) return;
-  sn_sweep_forward(g, n_out, roots, c->n, in, t, res);
+  sn_sweep_forward(g, NULL, n_out, roots, c->n, in, t, res);
   for (int k = 0; k < n_out && g->b.status == SN_OK; k++) {
     const sn_shape *s = roots[k]->shape;
     out[k] = sn_graph_tensor(g, res[k] ? res[k] : sn_graph_full(g, s->type, s->rank, s->dims, 0));

@@ -128,7 +128,7 @@ static void step_back(loop *l, sn_graph *g, sn_instr **args, sn_instr **ct, sn_i
     if (l->active[k]) wrt[m++] = args[k];
     seed[k] = l->fixed[k] ? NULL : ct[k]; /* what is never changed hands its cotangent on outside */
   }
-  sn_sweep_reverse(g, n, roots, seed, m, wrt, got);
+  sn_sweep_reverse(g, NULL, n, roots, seed, m, wrt, got);
   for (int k = 0, j = 0; k < n; k++) grads[k] = l->active[k] ? got[j++] : NULL;
 }
 
@@ -432,7 +432,7 @@ static void forward_body(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, 
   }
   sn_instr **r = sn_diff_inline(g, l->body, n, args, &m);
   if (!r) return;
-  sn_sweep_forward(g, n, r, n, args, t, res);
+  sn_sweep_forward(g, NULL, n, r, n, args, t, res);
   for (int k = 0, j = n; k < n && g->b.status == SN_OK; k++) {
     out[k] = sn_graph_tensor(g, r[k]);
     if (!l->active[k]) continue;

@@ -11,15 +11,20 @@ void sn_diff_no_rule(sn_diff *d, const sn_instr *i, const char *mode) {
   sn_graph_hint(d->g, "wrap it in sn_custom_vjp, or keep derivatives from it with sn_stop_gradient");
 }
 
-static bool begin(sn_diff *d, sn_graph *g) {
+static void cover(sn_diff *d, const sn_instr *i) {
+  if (i->id < d->lo) d->lo = i->id;
+  if (i->id >= d->hi) d->hi = i->id + 1;
+}
+
+/* The walk goes over what stands behind `after` (NULL: over everything). */
+static bool begin(sn_diff *d, sn_graph *g, const sn_instr *after, int n, sn_instr *const *wrt) {
   memset(d, 0, sizeof *d);
   d->g = g;
   d->b = &g->b;
+  d->after = after;
   d->lo = UINT32_MAX;
-  SN_FOR_INSTRS(i, g->b.c) {
-    if (i->id < d->lo) d->lo = i->id;
-    if (i->id >= d->hi) d->hi = i->id + 1;
-  }
+  for (int k = 0; k < n; k++) cover(d, wrt[k]);
+  for (const sn_instr *i = after ? after->next : g->b.c->first; i; i = i->next) cover(d, i);
   if (d->lo > d->hi) d->lo = d->hi;
   d->slots = SN_NEW_N(g->arena, sn_diff_slot, d->hi - d->lo + 1);
   if (!d->slots) sn_graph_no_memory(g);
@@ -76,12 +81,36 @@ static void forward_instr(sn_diff *d, sn_instr *i) {
   for (int k = 0; k < n && sn_diff_ok(d); k++) sn_diff_put(d, i, k, out[k]);
 }
 
-/* A custom rule gives the tangents of the whole region. */
+/* Does something behind the region read a value inside it that is none of its results? */
+static bool leaks(const sn_region *r) {
+  sn_map *inside;
+  bool found = false;
+  if (sn_map_create(&inside) != SN_OK) return true;
+  for (sn_instr *i = r->first;; i = i->next) {
+    if (sn_map_set_u64(inside, i->id, i) != SN_OK) found = true;
+    if (i == r->last) break;
+  }
+  for (sn_instr *i = r->first; !found; i = i->next) {
+    bool is_result = false;
+    for (int k = 0; k < r->n_out; k++) is_result |= r->out[k] == i;
+    SN_FOR_USES(u, i) found |= !is_result && !sn_map_get_u64(inside, u->user->id);
+    if (i == r->last) break;
+  }
+  sn_map_destroy(inside);
+  return found;
+}
+
+/* A custom rule gives the tangents of the region's results; inner values that derivatives taken before read get theirs by the ordinary rules. */
 static sn_instr *forward_region(sn_diff *d, sn_region *r) {
   bool any = false;
   for (int k = 0; k < r->n_in; k++) any |= sn_diff_active(d, r->in[k]) && sn_diff_get(d, r->in[k], 0);
   sn_tensor *in = tensors(d, r->n_in, r->in), *tan = tensors(d, r->n_in, NULL), *out = tensors(d, r->n_out, r->out), *res = tensors(d, r->n_out, NULL);
   if (!sn_diff_ok(d) || !any) return r->last;
+  bool inner = leaks(r);
+  for (sn_instr *i = r->first; inner && sn_diff_ok(d); i = i->next) {
+    if (!sn_diff_active(d, i)) forward_instr(d, i);
+    if (i == r->last) break;
+  }
   for (int k = 0; k < r->n_in; k++) {
     sn_instr *t = sn_diff_get(d, r->in[k], 0);
     tan[k] = sn_graph_tensor(d->g, t ? t : sn_d_zeros(d, r->in[k]->shape));
@@ -95,20 +124,21 @@ static sn_instr *forward_region(sn_diff *d, sn_region *r) {
   return r->last;
 }
 
-void sn_sweep_forward(sn_graph *g, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents, sn_instr **out) {
+void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents,
+                      sn_instr **out) {
   sn_diff d;
   sn_loc loc = g->b.loc;
   const sn_metadata *md = g->b.metadata;
   for (int k = 0; k < n_outs; k++) out[k] = NULL;
-  if (!begin(&d, g)) return;
+  if (!begin(&d, g, after, n, wrt)) return;
   for (int k = 0; k < n; k++) {
     if (!tangents[k] || !sn_diff_type(wrt[k]->shape->type)) continue;
     sn_diff_set_active(&d, wrt[k], 0);
     sn_diff_put(&d, wrt[k], 0, tangents[k]);
   }
   index_regions(&d, false);
-  sn_instr *last = g->b.c->last;
-  for (sn_instr *i = g->b.c->first; i && sn_diff_ok(&d); i = i->next) {
+  sn_instr *last = g->b.c->last, *first = after ? after->next : g->b.c->first;
+  for (sn_instr *i = first; i && sn_diff_ok(&d); i = i->next) {
     sn_region *r = region_at(&d, i);
     if (r) i = forward_region(&d, r);
     else if (!sn_diff_active(&d, i)) forward_instr(&d, i); /* a wrt keeps the tangent it was given */
@@ -317,10 +347,17 @@ static void reverse_copy(remat *m) {
   }
 }
 
+/* Has any value of the region a cotangent? Tangents taken before read inner values too. */
+static bool has_cotangent(sn_diff *d, const sn_region *r) {
+  for (sn_instr *i = r->first;; i = i->next) {
+    for (int k = 0; k < sn_diff_elements(i); k++)
+      if (sn_diff_get(d, i, k)) return true;
+    if (i == r->last) return false;
+  }
+}
+
 static void reverse_remat(sn_diff *d, sn_region *r) {
-  bool any = false;
-  for (int k = 0; k < r->n_out; k++) any |= sn_diff_get(d, r->out[k], 0) != NULL;
-  if (!any) return;
+  if (!has_cotangent(d, r)) return;
   remat m = {.d = d, .r = r};
   if (sn_map_create(&m.copy) != SN_OK) {
     sn_graph_no_memory(d->g);
@@ -351,7 +388,7 @@ static sn_instr *reverse_list(sn_diff *d, sn_instr *from, const sn_instr *before
 static void mark(sn_diff *d, int n, sn_instr *const *wrt) {
   for (int k = 0; k < n; k++)
     if (sn_diff_type(wrt[k]->shape->type)) sn_diff_set_active(d, wrt[k], 0);
-  SN_FOR_INSTRS(i, d->b->c) {
+  for (sn_instr *i = d->after ? d->after->next : d->b->c->first; i; i = i->next) {
     if (!sn_diff_ok(d)) return;
     sn_diff_activity_instr(d, i);
     sn_region *r = region_at(d, i);
@@ -363,16 +400,16 @@ static void mark(sn_diff *d, int n, sn_instr *const *wrt) {
   }
 }
 
-void sn_sweep_reverse(sn_graph *g, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out) {
+void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out) {
   sn_diff d;
   sn_loc loc = g->b.loc;
   const sn_metadata *md = g->b.metadata;
   for (int k = 0; k < n; k++) out[k] = NULL;
-  if (!begin(&d, g)) return;
+  if (!begin(&d, g, after, n, wrt)) return;
   index_regions(&d, true);
   mark(&d, n, wrt);
   for (int k = 0; k < n_outs && sn_diff_ok(&d); k++) sn_diff_add_to(&d, outs[k], 0, cts[k]);
-  if (sn_diff_ok(&d)) reverse_list(&d, g->b.c->last, NULL);
+  if (sn_diff_ok(&d)) reverse_list(&d, g->b.c->last, after);
   for (int k = 0; k < n && sn_diff_ok(&d); k++) out[k] = sn_diff_get(&d, wrt[k], 0);
   end(&d);
   g->b.loc = loc;

@@ -46,7 +46,7 @@ void sn_vjp_at(sn_loc at, int n_outs, const sn_tensor *outs, const sn_tensor *ct
     return;
   }
   if (!same_shapes(g, at, "vjp: cotangent", n_outs, o, c)) return;
-  sn_sweep_reverse(g, n_outs, o, c, n, w, r);
+  sn_sweep_reverse(g, NULL, n_outs, o, c, n, w, r);
   wrap(g, n, r, w, out);
 }
 
@@ -74,7 +74,7 @@ void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_ten
     return;
   }
   if (!same_shapes(g, at, "jvp: tangent", n, w, t)) return;
-  sn_sweep_forward(g, n_outs, o, n, w, t, r);
+  sn_sweep_forward(g, NULL, n_outs, o, n, w, t, r);
   wrap(g, n_outs, r, o, out);
 }
 

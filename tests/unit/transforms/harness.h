@@ -32,6 +32,7 @@ void run_f64(const sn_module *m, int n, double *const *args, int n_out, double *
 double *draw(const in_spec *s, uint64_t *seed);
 int64_t count_of(const in_spec *s);
 
+bool case_wanted(const grad_case *c);
 /* Forward against central differences, <Jv, w> against <v, J'w>, and (unless skipped) the same for the gradient function itself. */
 void check_gradients(const grad_case *c);
 /* vmap along axis 0 of any subset of the inputs against the function on each slice. */

@@ -6,6 +6,8 @@
 int main(void) {
   Suite *s = suite_create("transforms");
   add_eltwise(s);
+  add_structure(s);
+  add_control(s);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);
