@@ -175,6 +175,51 @@ static const text_case modules[] = {
     {"HloModule m\nENTRY e { x = (f32[2], f32[2], u32[]) parameter(0) ROOT d = f32[2] copy-done(x) "
      "}\n",
      "V408"},
+    {"HloModule m, replica_count=2\nENTRY e { x = f32[2] parameter(0) s = (f32[2], f32[4]) "
+     "all-gather-start(x), "
+     "dimensions={0} ROOT d = f32[4] all-gather-done(s) }\n",
+     NULL},
+    {"HloModule m, replica_count=2\nENTRY e { x = f32[2] parameter(0) s = (f32[2], f32[2], u32[], "
+     "u32[]) "
+     "collective-permute-start(x), source_target_pairs={{0,1},{1,0}} ROOT d = f32[2] "
+     "collective-permute-done(s) }\n",
+     NULL},
+    {"HloModule m\nneg { a = f32[2] parameter(0) ROOT r = f32[2] negate(a) }\nENTRY e { x = f32[2] "
+     "parameter(0) "
+     "s = ((f32[2]), f32[2], s32[]) async-start(x), calls=neg u = ((f32[2]), f32[2], s32[]) "
+     "async-update(s) "
+     "ROOT d = f32[2] async-done(u) }\n",
+     NULL},
+    {"HloModule m\nneg { a = f32[2] parameter(0) ROOT r = f32[2] negate(a) }\nENTRY e { x = f32[2] "
+     "parameter(0) "
+     "s = ((f32[2]), f32[3], s32[]) async-start(x), calls=neg ROOT d = f32[3] async-done(s) }\n",
+     "V405"},
+    {"HloModule m\nENTRY e { x = f32[2] parameter(0) s = ((f32[2]), f32[2], s32[]) negate-start(x) "
+     "ROOT d = f32[2] negate-done(s) }\n",
+     NULL},
+    {"HloModule m\nENTRY e { x = f32[2] parameter(0) t = token[] after-all() s = (f32[2], u32[], "
+     "token[]) "
+     "send(x, t), channel_id=1 d = token[] send-done(s), channel_id=1 r = (f32[2], u32[], token[]) "
+     "recv(d), "
+     "channel_id=2 w = (f32[2], token[]) recv-done(r), channel_id=2 ROOT g = f32[2] "
+     "get-tuple-element(w), index=0 }\n",
+     NULL},
+    {"HloModule m\nENTRY e { t = token[] after-all() i = ((f32[2], s32[]), token[]) infeed(t) v = "
+     "(f32[2], s32[]) "
+     "get-tuple-element(i), index=0 u = token[] get-tuple-element(i), index=1 o = token[] "
+     "outfeed(v, u) "
+     "ROOT r = () tuple() }\n",
+     NULL},
+    {"HloModule m\nENTRY e { x = f32[<=8,4] parameter(0) n = s32[] get-dimension-size(x), "
+     "dimensions={0} "
+     "y = f32[<=8,4] add(x, x) z = f32[<=8,4] set-dimension-size(y, n), dimensions={0} ROOT r = "
+     "f32[32] reshape(z) }\n",
+     NULL},
+    {"HloModule m\nENTRY e { x = f32[<=8,4] parameter(0) ROOT y = f32[8,4] add(x, x) }\n", "V405"},
+    {"HloModule m\nENTRY e { a = s32[3] parameter(0) b = f32[4] parameter(1) x = f32[4,4] add(a, "
+     "b) y = f32[5] negate(b) "
+     "ROOT z = (f32[4,4], f32[5]) tuple(x, y) }\n",
+     "V401"},
 };
 
 START_TEST(test_modules) {
