@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* The table that generated code calls through. */
 #include "program_internal.h"
+#include "sinter/imports.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Functions as data pointers: what POSIX asks of dlsym's result, and true on every target here. */

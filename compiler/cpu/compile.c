@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Kernels to one blob: units (a few kernels, or one micro-kernel) compile side by side, each in a module and a context of its own; then all are linked. */
+#include "emit.h"
+#include "object.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <pthread.h>
+#include <string.h>
+
+/* Kernels a unit: what a module costs beside its functions is shared, and the units still spread over threads. */
+enum { KERNELS_PER_UNIT = 4, MAX_WORKERS = 64 };
+
+typedef struct unit {
+  int first, n;                  /* kernels */
+  bool is_contract, is_support;
+  contract_key contract;
+  const char *label;
+  sn_arena *arena;               /* of the job's own: units run side by side */
+  sn_status status;
+  const char *error;
+  char *llvm;                    /* LLVM's memory, until taken */
+  LLVMMemoryBufferRef object, assembly;
+} unit;
+
+typedef struct compilation {
+  sn_diag *d;
+  sn_arena *arena;
+  const sn_cpu_options *o;
+  int n_kernels;
+  const sn_kernel *const *kernels;
+  int n_units, cap_units;
+  unit *units;
+  int next;                      /* first unit of this round */
+  LLVMTargetRef target;
+  LLVMTargetMachineRef machines[MAX_WORKERS];
+} compilation;
+
+/* ---- LLVM's own state ---- */
+
+static pthread_once_t llvm_once = PTHREAD_ONCE_INIT;
+
+static void llvm_start(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+}
+
+static sn_status find_target(compilation *c) {
+  char *error = NULL;
+  const char *triple = c->o->target->triple ? c->o->target->triple : "x86_64-unknown-linux-gnu";
+  pthread_once(&llvm_once, llvm_start);
+  if (!LLVMGetTargetFromTriple(triple, &c->target, &error)) return SN_OK;
+  sn_status s = sn_error(c->d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "LLVM has no code generator for %s: %s", triple, error ? error : "");
+  LLVMDisposeMessage(error);
+  return s;
+}
+
+static LLVMTargetMachineRef machine_of(compilation *c, int worker) {
+  static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
+  const sn_target *t = c->o->target;
+  if (c->machines[worker]) return c->machines[worker];
+  int level = c->o->opt_level < 0 ? 0 : c->o->opt_level > 3 ? 3 : c->o->opt_level;
+  c->machines[worker] = LLVMCreateTargetMachine(c->target, t->triple ? t->triple : "x86_64-unknown-linux-gnu", t->cpu ? t->cpu : "", t->features ? t->features : "", levels[level],
+                                                LLVMRelocPIC, LLVMCodeModelSmall);
+  return c->machines[worker];
+}
+
+/* ---- one unit ---- */
+
+static void unit_fail(unit *u, sn_status s, const char *what, const char *text) {
+  if (u->status != SN_OK) return;
+  u->status = s;
+  u->error = sn_arena_printf(u->arena, "%s%s%s", what, text ? ": " : "", text ? text : "");
+}
+
+static void run_passes(unit *u, emit *e, LLVMTargetMachineRef machine, int level) {
+  /* Index math, widening and selects come out of the emitter in order but with repeats; loops are rotated already and nothing lives in memory. */
+  const char *passes = u->is_contract || level == 0 ? "function(early-cse)" : "function(early-cse,instcombine<max-iterations=1;no-verify-fixpoint>,simplifycfg,early-cse)";
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(e->module, passes, machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return;
+  char *text = LLVMGetErrorMessage(error);
+  unit_fail(u, SN_ERR_INTERNAL, "LLVM passes", text);
+  LLVMDisposeErrorMessage(text);
+}
+
+static void verify(unit *u, emit *e) {
+  char *text = NULL;
+  if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text)) {
+    char *ir = LLVMPrintModuleToString(e->module);
+    if (sn_env("SINTER_LLVM_DEBUG")) fprintf(stderr, "%s\n", ir);
+    unit_fail(u, SN_ERR_INTERNAL, "LLVM's verifier", text);
+    LLVMDisposeMessage(ir);
+  }
+  LLVMDisposeMessage(text);
+}
+
+static void generate(unit *u, emit *e, LLVMTargetMachineRef machine, const sn_cpu_options *o) {
+  char *text = NULL;
+  if (o->want_llvm) u->llvm = LLVMPrintModuleToString(e->module);
+  if (o->want_asm) {
+    LLVMModuleRef copy = LLVMCloneModule(e->module); /* code generation changes the module */
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, copy, LLVMAssemblyFile, &text, &u->assembly)) {
+      unit_fail(u, SN_ERR_INTERNAL, "LLVM code generation", text);
+      LLVMDisposeMessage(text);
+    }
+    LLVMDisposeModule(copy);
+  }
+  if (u->status != SN_OK || !LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile, &text, &u->object)) return;
+  unit_fail(u, SN_ERR_INTERNAL, "LLVM code generation", text);
+  LLVMDisposeMessage(text);
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
+  unit *u = ctx;
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+  char *text = LLVMGetDiagInfoDescription(info);
+  unit_fail(u, SN_ERR_INTERNAL, "LLVM", text);
+  LLVMDisposeMessage(text);
+}
+
+static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) {
+  emit *e = SN_NEW(u->arena, emit);
+  if (!e || !machine) {
+    unit_fail(u, e ? SN_ERR_UNAVAILABLE : SN_ERR_MEMORY, e ? "no machine for this target" : "out of memory", NULL);
+    return;
+  }
+  LLVMContextRef cx = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(cx, on_diagnostic, u);
+  LLVMContextSetDiscardValueNames(cx, !c->o->want_llvm);
+  e->arena = u->arena;
+  e->target = c->o->target;
+  emit_begin(e, cx, u->label);
+  LLVMSetTarget(e->module, c->o->target->triple ? c->o->target->triple : "x86_64-unknown-linux-gnu");
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(e->module, layout);
+  LLVMDisposeTargetData(layout);
+  if (u->is_contract) contract_function(e, &u->contract);
+  else if (u->is_support) emit_support(e);
+  for (int i = 0; i < u->n && e->status == SN_OK; i++) {
+    emit_kernel(e, c->kernels[u->first + i], u->first + i);
+    if (e->status != SN_OK) u->label = c->kernels[u->first + i]->name;
+  }
+  if (e->status != SN_OK) unit_fail(u, e->status, e->error ? e->error : "out of memory", NULL);
+  if (u->status == SN_OK) verify(u, e);
+  if (u->status == SN_OK) run_passes(u, e, machine, c->o->opt_level);
+  if (u->status == SN_OK) generate(u, e, machine, c->o);
+  emit_end(e);
+  LLVMContextDispose(cx);
+}
+
+static void run_unit(void *ctx, int64_t item, int worker) {
+  compilation *c = ctx;
+  unit *u = &c->units[c->next + item];
+  u->status = sn_arena_create(&u->arena);
+  if (u->status == SN_OK) compile_unit(c, u, machine_of(c, worker));
+}
+
+/* ---- which units ---- */
+
+static unit *add_unit(compilation *c) {
+  if (c->n_units == c->cap_units) {
+    int cap = c->cap_units ? 2 * c->cap_units : 64;
+    unit *wider = SN_NEW_N(c->arena, unit, cap);
+    if (!wider) return NULL;
+    if (c->n_units) memcpy(wider, c->units, (size_t)c->n_units * sizeof *wider);
+    c->units = wider;
+    c->cap_units = cap;
+  }
+  return &c->units[c->n_units++];
+}
+
+static sn_status add_contract(compilation *c, const sn_kernel *k, const sn_kcontract *x) {
+  contract_key key;
+  char name[160];
+  if (!contract_key_of(c->o->target, k, x, &key)) return SN_OK;
+  contract_symbol(&key, name, sizeof name);
+  for (int i = 0; i < c->n_units; i++) {
+    if (c->units[i].is_contract && strcmp(c->units[i].label, name) == 0) return SN_OK;
+  }
+  unit *u = add_unit(c);
+  if (!u) return SN_ERR_MEMORY;
+  u->is_contract = true;
+  u->contract = key;
+  u->label = sn_arena_string(c->arena, name);
+  return u->label ? SN_OK : SN_ERR_MEMORY;
+}
+
+static sn_status scan_region(compilation *c, const sn_kernel *k, const sn_kregion *r) {
+  for (const sn_knode *n = r->first; n; n = n->next) {
+    if (n->op == SN_K_CONTRACT) SN_TRY(add_contract(c, k, n->contract));
+    for (int i = 0; i < n->n_regions; i++) SN_TRY(scan_region(c, k, n->regions[i]));
+  }
+  return SN_OK;
+}
+
+static sn_status plan_units(compilation *c) {
+  int each = c->o->want_llvm || c->o->want_asm ? 1 : KERNELS_PER_UNIT;
+  for (int k = 0; k < c->n_kernels; k++) {
+    for (int p = 0; p < c->kernels[k]->n_phases; p++) SN_TRY(scan_region(c, c->kernels[k], c->kernels[k]->phases[p].body));
+  }
+  for (int k = 0; k < c->n_kernels; k += each) {
+    unit *u = add_unit(c);
+    if (!u) return SN_ERR_MEMORY;
+    u->first = k;
+    u->n = c->n_kernels - k < each ? c->n_kernels - k : each;
+    u->label = c->kernels[k]->name;
+  }
+  return SN_OK;
+}
+
+/* ---- results ---- */
+
+static sn_status unit_error(compilation *c, const unit *u) {
+  if (u->status == SN_ERR_MEMORY) return sn_out_of_memory(c->d, 0);
+  return sn_error(c->d, SN_NOWHERE, u->status, "kernel %s: %s", u->label, u->error ? u->error : "failed");
+}
+
+static sn_status run_units(compilation *c) {
+  sn_pool_run(sn_pool_threads(c->o->pool) <= MAX_WORKERS ? c->o->pool : NULL, c->n_units - c->next, run_unit, c);
+  for (int i = c->next; i < c->n_units; i++) {
+    if (c->units[i].status != SN_OK) return unit_error(c, &c->units[i]);
+  }
+  c->next = c->n_units;
+  return SN_OK;
+}
+
+static sn_status read_objects(compilation *c, object **out) {
+  const char *error = NULL;
+  *out = SN_NEW_N(c->arena, object, c->n_units + 1);
+  if (!*out) return SN_ERR_MEMORY;
+  for (int i = 0; i < c->n_units; i++) {
+    LLVMMemoryBufferRef b = c->units[i].object;
+    if (!object_read(c->arena, c->units[i].label, LLVMGetBufferStart(b), LLVMGetBufferSize(b), &(*out)[i], &error))
+      return sn_error(c->d, SN_NOWHERE, SN_ERR_INTERNAL, "%s", error ? error : "out of memory");
+  }
+  return SN_OK;
+}
+
+/* LLVM may call the functions of emit_support unasked: then their code comes along. Any other symbol is a fault. */
+static sn_status add_support(compilation *c, object **objects) {
+  static const char *const known[] = {"memcpy", "memmove", "memset"};
+  const char *label = "", *name = object_missing(c->n_units, *objects, &label);
+  if (!name) return SN_OK;
+  bool is_known = false;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) is_known |= strcmp(name, known[i]) == 0;
+  if (is_known) {
+    unit *u = add_unit(c);
+    if (!u) return SN_ERR_MEMORY;
+    u->is_support = true;
+    u->label = "support";
+    SN_TRY(run_units(c));
+    SN_TRY(read_objects(c, objects));
+    name = object_missing(c->n_units, *objects, &label);
+  }
+  return name ? sn_error(c->d, SN_NOWHERE, SN_ERR_INTERNAL, "kernel %s: its code calls '%s', which is not in imports.def", label, name) : SN_OK;
+}
+
+static const char *take_text(sn_arena *a, const char *text, size_t n) { return text ? sn_arena_string_n(a, text, n) : NULL; }
+
+static sn_status fill_kernels(compilation *c, const object *objects, sn_cpu_code *out) {
+  char name[64];
+  out->n_kernels = c->n_kernels;
+  out->kernels = SN_NEW_N(c->arena, sn_cpu_kernel, c->n_kernels + 1);
+  if (!out->kernels) return SN_ERR_MEMORY;
+  for (int i = 0; i < c->n_units; i++) {
+    const unit *u = &c->units[i];
+    for (int k = u->first; k < u->first + u->n; k++) {
+      int64_t *offsets = SN_NEW_N(c->arena, int64_t, c->kernels[k]->n_phases + 1);
+      if (!offsets) return SN_ERR_MEMORY;
+      for (int p = 0; p < c->kernels[k]->n_phases; p++) {
+        phase_symbol(k, p, name, sizeof name);
+        offsets[p] = object_find(1, &objects[i], name);
+      }
+      out->kernels[k].phase_offsets = offsets;
+      if (u->llvm) out->kernels[k].llvm = take_text(c->arena, u->llvm, strlen(u->llvm));
+      if (u->assembly) out->kernels[k].assembly = take_text(c->arena, LLVMGetBufferStart(u->assembly), LLVMGetBufferSize(u->assembly));
+    }
+  }
+  return SN_OK;
+}
+
+/* "+avx2,+fma,-x" to {"avx2", "fma", NULL}. */
+static sn_status fill_isa(compilation *c, sn_cpu_code *out) {
+  const char *f = c->o->target->features ? c->o->target->features : "";
+  int n = 1;
+  for (const char *p = f; *p; p++) n += *p == ',';
+  const char **isa = SN_NEW_N(c->arena, const char *, n + 1);
+  if (!isa) return SN_ERR_MEMORY;
+  n = 0;
+  while (*f) {
+    size_t length = strcspn(f, ",");
+    if (*f == '+' && length > 1 && !(isa[n++] = sn_arena_string_n(c->arena, f + 1, length - 1))) return SN_ERR_MEMORY;
+    f += length + (f[length] == ',');
+  }
+  out->isa = isa;
+  return SN_OK;
+}
+
+static sn_status link_units(compilation *c, sn_cpu_code *out) {
+  object *objects = NULL;
+  const char *error = NULL;
+  SN_TRY(read_objects(c, &objects));
+  SN_TRY(add_support(c, &objects));
+  sn_status s = object_link(c->arena, c->n_units, objects, &out->code, &out->bytes, &error);
+  if (s == SN_OK) s = fill_kernels(c, objects, out);
+  if (s == SN_OK) s = fill_isa(c, out);
+  if (s != SN_OK) {
+    sn_free_aligned(out->code);
+    out->code = NULL;
+  }
+  return error ? sn_error(c->d, SN_NOWHERE, s, "%s", error) : s;
+}
+
+static void release(compilation *c) {
+  for (int i = 0; i < c->n_units; i++) {
+    unit *u = &c->units[i];
+    if (u->llvm) LLVMDisposeMessage(u->llvm);
+    if (u->object) LLVMDisposeMemoryBuffer(u->object);
+    if (u->assembly) LLVMDisposeMemoryBuffer(u->assembly);
+    sn_arena_destroy(u->arena);
+  }
+  for (int i = 0; i < MAX_WORKERS; i++) {
+    if (c->machines[i]) LLVMDisposeTargetMachine(c->machines[i]);
+  }
+}
+
+sn_status sn_cpu_compile(sn_diag *d, sn_arena *a, const sn_cpu_options *o, int n, const sn_kernel *const *kernels, sn_cpu_code *out) {
+  memset(out, 0, sizeof *out);
+  if (!o || o->struct_size < sizeof *o || !o->target) return sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "sn_cpu_compile: options of another version");
+  if (o->target->kind != SN_TARGET_CPU) return sn_error(d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "%s is no CPU", o->target->name);
+  compilation *c = SN_NEW(a, compilation);
+  if (!c) return sn_out_of_memory(d, sizeof *c);
+  *c = (compilation){.d = d, .arena = a, .o = o, .n_kernels = n, .kernels = kernels};
+  sn_status s = find_target(c);
+  if (s == SN_OK) s = plan_units(c);
+  if (s == SN_OK) s = run_units(c);
+  if (s == SN_OK) s = link_units(c, out);
+  release(c);
+  if (s == SN_ERR_MEMORY) return sn_out_of_memory(d, 0);
+  return s;
+}
