@@ -46,7 +46,7 @@ static void check_batch_subset(const grad_case *c, unsigned subset, sn_fn fn, vo
 }
 
 void check_batching(const grad_case *c) {
-  if (c->skip & SKIP_BATCH) return;
+  if ((c->skip & SKIP_BATCH) || !case_wanted(c)) return;
   for (unsigned subset = 1; subset < 1u << c->n; subset++) check_batch_subset(c, subset, c->fn, NULL);
   if (c->skip & (SKIP_SECOND | SKIP_REVERSE)) return;
   under_test u = {c->fn, NULL};

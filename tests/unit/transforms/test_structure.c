@@ -159,9 +159,12 @@ static const grad_case cases[] = {
 
 START_TEST(gradients) { check_gradients(&cases[_i]); }
 END_TEST
+START_TEST(batching) { check_batching(&cases[_i]); }
+END_TEST
 
 void add_structure(Suite *s) {
   TCase *t = tcase_create("structure");
   tcase_add_loop_test(t, gradients, 0, sizeof cases / sizeof *cases);
+  tcase_add_loop_test(t, batching, 0, sizeof cases / sizeof *cases);
   suite_add_tcase(s, t);
 }
