@@ -73,33 +73,53 @@ static sn_status list_states(sn_diag *d, sn_arena *a, const char *dir, const cha
   return s == SN_OK && !kept ? sn_out_of_memory(d, n_all) : s;
 }
 
-static sn_status drop_old(sn_diag *d, const char *dir, int keep) {
+static sn_status drop_named(sn_diag *d, const char *dir, const char *name) {
+  char *path = run_path(dir, name);
+  sn_status s = path ? sn_file_remove(d, path) : sn_out_of_memory(d, strlen(dir));
+  sn_free(path);
+  return s;
+}
+
+/* All but the last `keep`, or, with keep 0, all but `only`. */
+static sn_status drop_others(sn_diag *d, const char *dir, int keep, const char *only) {
   sn_arena *a;
   const char *const *names;
   size_t n;
   SN_TRY(sn_arena_create(&a));
   sn_status s = list_states(d, a, dir, &names, &n);
-  for (size_t i = 0; s == SN_OK && keep > 0 && i + (size_t)keep < n; i++) {
-    char *path = run_path(dir, names[i]);
-    s = path ? sn_file_remove(d, path) : sn_out_of_memory(d, strlen(dir));
-    sn_free(path);
-  }
+  for (size_t i = 0; s == SN_OK && i < n; i++)
+    if (keep ? i + (size_t)keep < n : strcmp(names[i], only) != 0) s = drop_named(d, dir, names[i]);
   sn_arena_destroy(a);
   return s;
 }
 
-sn_status sn_run_save(sn_diag *d, const char *dir, const sn_run_state *s, int keep) {
-  char name[64];
-  snprintf(name, sizeof name, PREFIX "%012" PRId64 SUFFIX, s->step);
+static sn_status write_state(sn_diag *d, const char *dir, const sn_run_state *s, const char *name) {
   char *run = run_path(dir, NULL), *path = run_path(dir, name);
   sn_status status = run && path ? describe(s->arrays, s) : SN_ERR_MEMORY;
   if (status != SN_OK) status = sn_out_of_memory(d, strlen(dir));
   if (status == SN_OK) status = sn_dir_make(d, run);
   if (status == SN_OK) status = sn_files_write(d, path, s->arrays);
-  if (status == SN_OK) status = drop_old(d, dir, keep);
   sn_free(run);
   sn_free(path);
   return status;
+}
+
+enum { NAME_SIZE = 64 };
+
+static void state_name(const sn_run_state *s, char name[NAME_SIZE]) { snprintf(name, NAME_SIZE, PREFIX "%012" PRId64 SUFFIX, s->step); }
+
+sn_status sn_run_save(sn_diag *d, const char *dir, const sn_run_state *s, int keep) {
+  char name[NAME_SIZE];
+  state_name(s, name);
+  SN_TRY(write_state(d, dir, s, name));
+  return keep > 0 ? drop_others(d, dir, keep, name) : SN_OK;
+}
+
+sn_status sn_run_replace(sn_diag *d, const char *dir, const sn_run_state *s) {
+  char name[NAME_SIZE];
+  state_name(s, name);
+  SN_TRY(write_state(d, dir, s, name));
+  return drop_others(d, dir, 0, name);
 }
 
 /* ---- reading --------------------------------------------------------------------------------------------------------- */

@@ -33,6 +33,9 @@ void sn_run_state_finish(sn_run_state *s); /* arrays and path */
  * older states are untouched. */
 SN_NODISCARD sn_status sn_run_save(sn_diag *d, const char *dir, const sn_run_state *s, int keep);
 
+/* The first state of a run that begins anew: when it is written, all others of the folder go. */
+SN_NODISCARD sn_status sn_run_replace(sn_diag *d, const char *dir, const sn_run_state *s);
+
 /* Does the state belong to this run? Reports why not. */
 typedef sn_status (*sn_run_accept)(void *ctx, sn_diag *d, const sn_run_state *s);
 /* The newest state that is whole (its checksum fits) and accepted (NULL: any). One that is torn or foreign is refused with a warning that says why, and the

@@ -114,11 +114,12 @@ static sn_status name_labels(sn_model *m, const char *const *given, const cJSON 
 sn_status sn_model_read_labels(sn_model *m, const sn_model_options *o) {
   const cJSON *id2label = sn_json_entry(&m->json, "id2label");
   if (id2label && !cJSON_IsObject(id2label)) return sn_error(m->json.d, sn_json_loc(&m->json, "id2label"), SN_ERR_ATTRIBUTE, "`id2label` must be an object");
-  int64_t n = id2label ? cJSON_GetArraySize(id2label) : 2; /* transformers' default */
+  int64_t n = id2label ? cJSON_GetArraySize(id2label) : o->default_labels ? o->default_labels : 2;
   SN_TRY(sn_json_int(&m->json, m->json.root, "num_labels", 1, 1 << 24, &n));
   m->info.n_labels = o->n_labels ? o->n_labels : n;
   if (m->info.n_labels < 1) return sn_error(m->json.d, sn_json_loc(&m->json, "id2label"), SN_ERR_ATTRIBUTE, "the model has no labels");
-  return name_labels(m, o->label_names, o->n_labels ? NULL : id2label);
+  bool named = o->label_names && o->n_label_names == m->info.n_labels && (o->n_labels || !id2label);
+  return name_labels(m, named ? o->label_names : NULL, o->n_labels ? NULL : id2label);
 }
 
 void sn_model_image_input(sn_model *m) {
@@ -146,6 +147,8 @@ static const char *find_preset(const char *name) {
     if (strcmp(presets[i].name, name) == 0) return presets[i].config;
   return NULL;
 }
+
+bool sn_model_is_preset(const char *name) { return find_preset(name) != NULL; }
 
 static sn_status read_json(sn_diag *d, const char *name, const char *config, sn_model *m) {
   if (config) {

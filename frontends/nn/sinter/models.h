@@ -14,7 +14,9 @@ typedef struct sn_model sn_model;
 typedef struct sn_model_options {
   size_t struct_size;
   int64_t n_labels;                /* replaces the configuration's; 0: as it says */
-  const char *const *label_names;  /* n_labels of them, or NULL: LABEL_0, … */
+  int64_t default_labels;          /* where the configuration says nothing; 0: 2, as transformers has it */
+  const char *const *label_names;  /* as many as there will be labels, or NULL: the configuration's, else LABEL_0, … */
+  int64_t n_label_names;           /* used only when this is the number of labels */
   int64_t channels, height, width; /* of the images; 0: as the configuration says */
   sn_conv_layout layout;           /* how images come; SN_NHWC is the zero value */
 } sn_model_options;
@@ -26,6 +28,7 @@ void sn_model_options_init(sn_model_options *o);
 SN_NODISCARD sn_status sn_model_create(sn_diag *d, const char *name, const char *config, const sn_model_options *o, sn_model **out);
 void sn_model_destroy(sn_model *m);
 const char *sn_model_presets(void); /* "vit-b16, vit-tiny, …" for messages */
+bool sn_model_is_preset(const char *name);
 
 typedef struct sn_model_info {
   const char *type;   /* model_type: "vit" */

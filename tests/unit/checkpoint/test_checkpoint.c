@@ -92,6 +92,20 @@ START_TEST(keeps_the_last) {
 }
 END_TEST
 
+START_TEST(a_new_run_replaces_the_old) {
+  sn_run_state s = {.step = 5};
+  for (int64_t step = 95; step < 103; step++) ck_assert_int_eq(save(step, 9, NULL), SN_OK);
+  ck_assert_int_eq(sn_bundle_create(&s.arrays), SN_OK);
+  put(s.arrays, "param/w", 3, 0);
+  ck_assert_int_eq(sn_run_replace(NULL, dir, &s), SN_OK);
+  sn_run_state_finish(&s);
+  ck_assert_int_eq(sn_run_load(NULL, dir, NULL, NULL, &s), SN_OK);
+  ck_assert_int_eq(s.step, 5);
+  for (int64_t step = 95; step < 103; step++) ck_assert(!sn_file_exists(state_file(step)));
+  sn_run_state_finish(&s);
+}
+END_TEST
+
 static const struct { long at; bool cut; } damages[] = {{0, true}, {5, true}, {100, true}, {8000, true}, {-1, false}, {-9000, false}, {0, false}, {20, false}};
 
 START_TEST(a_damaged_state_is_refused_and_the_previous_used) {
@@ -254,6 +268,7 @@ int main(void) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, comes_back_as_it_was);
   tcase_add_test(t, keeps_the_last);
+  tcase_add_test(t, a_new_run_replaces_the_old);
   tcase_add_loop_test(t, a_damaged_state_is_refused_and_the_previous_used, 0, (int)(sizeof damages / sizeof *damages));
   tcase_add_test(t, a_foreign_state_is_refused);
   tcase_add_test(t, a_full_disk_loses_nothing);
