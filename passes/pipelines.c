@@ -48,10 +48,14 @@
   P(cse, 1),                                                                                                         \
   P(dce, 1)
 
+/* One kernel a fusion. */
+#define FUSION                                                                                                       \
+  P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
+
 /* Last: nothing may move instructions any more. */
 #define MEMORY P(schedule, 0), P(copy_insertion, 0) /* copies depend on the order */
 
-static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP};
+static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP};
 static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 

@@ -27,10 +27,15 @@ static bool is_canonical(const sn_instr *i) {
   return i->op != SN_OP_DOT || sn_dot_is_canonical(i);
 }
 
-/* What may stand outside a fusion in a fused computation: no arithmetic of its own. */
+/* What may stand outside a fusion in a fused computation: what no fusion can express, and what control edges keep in its place. */
 static bool stands_alone(const sn_instr *i) {
-  return sn_op_has(i->op, (sn_trait)(SN_T_FREE | SN_T_CALLS | SN_T_EFFECT | SN_T_COLLECTIVE | SN_T_TOKEN | SN_T_START | SN_T_DONE)) || i->op == SN_OP_CUSTOM_CALL ||
-         i->op == SN_OP_BITCAST || i->op == SN_OP_COPY;
+  static const sn_opcode fused[] = {SN_OP_BROADCAST, SN_OP_RESHAPE, SN_OP_TRANSPOSE, SN_OP_SLICE, SN_OP_PAD, SN_OP_CONCATENATE, SN_OP_DOT, SN_OP_CONVOLUTION, SN_OP_IOTA};
+  if (i->n_control || i->n_uses == 0 || i->n_operands > 3) return true;
+  if (sn_op_has(i->op, SN_T_ELTWISE)) return false;
+  for (size_t k = 0; k < sizeof fused / sizeof *fused; k++) {
+    if (fused[k] == i->op) return false;
+  }
+  return true;
 }
 
 uint32_t sn_module_properties(const sn_module *m) {
