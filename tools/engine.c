@@ -6,7 +6,7 @@
 #include "sinter/eval.h"
 
 const sn_option sn_options_engine[] = {
-    {"engine", 0, SN_OPT_CHOICE, "interpreter", "interpreter", "what runs the program", 0, 0},
+    {"engine", 0, SN_OPT_CHOICE, "interpreter|op-by-op|fused", "interpreter", "what runs the program", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to use; 0: SINTER_THREADS, else every CPU of this process. Results do not depend on it", 0, 1024},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
@@ -38,6 +38,8 @@ static sn_status interpreter_call(sn_diag *d, void *program, int n, sn_array *co
 
 static const sn_engine engines[] = {
     {"interpreter", interpreter_prepare, interpreter_call, sn_free},
+    {"op-by-op", sn_engine_op_by_op_prepare, sn_engine_compiled_call, sn_engine_compiled_release},
+    {"fused", sn_engine_fused_prepare, sn_engine_compiled_call, sn_engine_compiled_release},
 };
 
 const sn_engine *sn_engine_find(const char *name) {

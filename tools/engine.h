@@ -10,6 +10,7 @@ typedef struct sn_engine_setup {
   sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
   bool stop_at_nan; /* SN_ERR_MISMATCH naming the first instruction that makes a NaN out of none */
   uint64_t seed;    /* of the module's own random state (`rng`) */
+  bool donate;      /* arrays that the module takes over (input_output_alias) and nobody else holds are updated in place; false: arguments are only read */
 } sn_engine_setup;
 
 /* One row per engine in engine.c. */
@@ -17,7 +18,7 @@ typedef struct sn_engine {
   const char *name;
   /* The module stays the caller's and must outlive the program. */
   sn_status (*prepare)(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out);
-  /* One array per parameter of the entry; *out: the root's value, a tuple array when it is one. Arguments are only read. */
+  /* One array per parameter of the entry; *out: the root's value, a tuple array when it is one. */
   sn_status (*call)(sn_diag *d, void *program, int n, sn_array *const *args, sn_array **out);
   void (*release)(void *program);
 } sn_engine;
@@ -36,5 +37,11 @@ void sn_runnable_finish(sn_runnable *r);
 
 /* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). */
 SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const sn_engine **engine, sn_pool **pool);
+
+/* The compiling engines (engine_compiled.c). */
+sn_status sn_engine_fused_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out);
+sn_status sn_engine_op_by_op_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out);
+sn_status sn_engine_compiled_call(sn_diag *d, void *program, int n, sn_array *const *args, sn_array **out);
+void sn_engine_compiled_release(void *program);
 
 #endif
