@@ -95,7 +95,7 @@ static void open_flat(lowering *L, domain *m, const bool *mine) {
   const sn_ix *start = sn_ix_mul(x, lower_grid(L, 0), lower_const(L, chunk));
   const sn_ix *hi = lower_const(L, chunk);
   if (total % chunk) hi = sn_ix_min(x, hi, sn_ix_sub(x, lower_const(L, total), start));
-  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, m->lanes, lower_const(L, 0), hi, 1, 0, NULL, NULL, &node);
+  const sn_ix *j = lower_for(L, m->vector ? SN_KLOOP_VECTOR : SN_KLOOP_SEQ, m->vector ? m->lanes : 0, lower_const(L, 0), hi, 1, 0, NULL, NULL, &node);
   if (!j) return;
   const sn_ix *var = sn_ix_add(x, start, j), *idx[SN_MAX_RANK];
   shape_index(L, m, &var, idx);

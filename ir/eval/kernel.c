@@ -141,6 +141,16 @@ bool sn_ev_kernel_find(sn_opcode op, int n_in, const sn_type *in, sn_type out, s
   return k->fn != NULL;
 }
 
+bool sn_eval_elements(sn_opcode op, int n_in, const sn_type *in, sn_type out, int64_t a, int64_t b, int64_t n, void *result, const void *const *operands) {
+  sn_ev_kernel k;
+  memset(&k, 0, sizeof k);
+  k.a = a;
+  k.b = b;
+  if (!sn_ev_kernel_find(op, n_in, in, out, &k)) return false;
+  k.fn(&k, n, result, operands);
+  return true;
+}
+
 sn_status sn_ev_kernel_of(sn_ev_ctx *e, const sn_instr *i, sn_ev_kernel *k) {
   sn_type in[3] = {SN_TYPE_INVALID, SN_TYPE_INVALID, SN_TYPE_INVALID};
   int n = (int)i->n_operands;

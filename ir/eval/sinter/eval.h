@@ -52,6 +52,10 @@ SN_NODISCARD sn_status sn_eval_computation(sn_diag *d, const sn_computation *c, 
 /* One instruction on given operand values (no control flow state needed), for constant folding. */
 SN_NODISCARD sn_status sn_eval_instr(sn_diag *d, const sn_instr *i, const sn_eval_options *o, sn_array *const *operands, sn_array **out);
 
+/* One elementwise op on n elements laid out as in arrays, with HLO's meaning for every type: what other evaluators (of kernels) stand on.
+ * a, b: compare's direction and total order (0/1); reduce-precision's exponent and mantissa bits. False: not defined for these types. */
+bool sn_eval_elements(sn_opcode op, int n_in, const sn_type *in, sn_type out, int64_t a, int64_t b, int64_t n, void *result, const void *const *operands);
+
 #ifdef __cplusplus
 }
 #endif
