@@ -146,7 +146,7 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
 }
 
 static sn_status call_engine(run *r, sn_array **results) {
-  sn_engine_setup setup = {r->pool, sn_opt_flag(r->o, "stop-at-nan"), (uint64_t)sn_opt_int(r->o, "seed")};
+  sn_engine_setup setup = {r->pool, sn_opt_flag(r->o, "stop-at-nan"), (uint64_t)sn_opt_int(r->o, "seed"), false};
   sn_runnable program;
   if (r->n_processes != 1) return sn_error(r->d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "engine %s runs one process; --engine=interpreter runs several", r->engine->name);
   sn_status s = sn_runnable_init(r->d, r->engine, &setup, r->m, &program);
