@@ -68,7 +68,7 @@ typedef struct sn_index_build {
 const sn_ix *sn_index_sym(sn_index_build *b, int64_t size); /* a new symbol */
 /* A new access of operand k with `rank` expressions to be filled in. NULL: failed. */
 sn_access *sn_index_access(sn_index_build *b, uint32_t k);
-void sn_index_at(sn_index_build *b, sn_access *a, int dim, const sn_ix *e);
+void sn_access_set(sn_index_build *b, sn_access *a, int dim, const sn_ix *e);
 /* lo <= e <= hi; left out where the range of e says so already. */
 void sn_index_guard(sn_index_build *b, sn_access *a, const sn_ix *e, int64_t lo, int64_t hi);
 /* The operand read element for element, and operand k with a scalar. */

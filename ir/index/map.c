@@ -36,7 +36,7 @@ sn_access *sn_index_access(sn_index_build *b, uint32_t k) {
   return b->failed ? NULL : a;
 }
 
-void sn_index_at(sn_index_build *b, sn_access *a, int dim, const sn_ix *e) {
+void sn_access_set(sn_index_build *b, sn_access *a, int dim, const sn_ix *e) {
   if (!e) b->failed = true;
   if (a) ((const sn_ix **)a->at)[dim] = e; /* ours while it is built */
 }
@@ -70,7 +70,7 @@ void sn_index_guard(sn_index_build *b, sn_access *a, const sn_ix *e, int64_t lo,
 
 void sn_index_identity(sn_index_build *b, uint32_t k) {
   sn_access *a = sn_index_access(b, k);
-  for (int j = 0; a && j < a->rank; j++) sn_index_at(b, a, j, b->dims[j]);
+  for (int j = 0; a && j < a->rank; j++) sn_access_set(b, a, j, b->dims[j]);
 }
 
 void sn_index_scalar(sn_index_build *b, uint32_t k) {

@@ -87,14 +87,14 @@ void sn_index_rule_gather(sn_index_build *b) {
                         sn_ix_min(b->x, start, sn_ix_const(b->x, s.operand->dims[k] - sizes.v[k])),
                         sn_ix_const(b->x, 0));
     }
-    sn_index_at(b, a, k, sn_ix_add(b->x, start, slicing_offset(b, &s, k, b->dims, &next)));
+    sn_access_set(b, a, k, sn_ix_add(b->x, start, slicing_offset(b, &s, k, b->dims, &next)));
   }
   const sn_ix *at[SN_MAX_RANK + 1];
   const sn_ix *component =
       s.vector_dim < s.indices->rank ? sn_index_sym(b, s.indices->dims[s.vector_dim]) : NULL;
   int n = slicing_indices_at(&s, rank, b->dims, component, at);
   a = sn_index_access(b, 1);
-  for (int k = 0; a && k < n; k++) sn_index_at(b, a, k, at[k]);
+  for (int k = 0; a && k < n; k++) sn_access_set(b, a, k, at[k]);
 }
 
 /* Every update that lands on the element (symbols: the dimensions of the updates; guards: it lands
@@ -112,7 +112,7 @@ void sn_index_rule_scatter(sn_index_build *b) {
   for (uint32_t j = 0; j < n; j++) {
     int64_t next = 0;
     sn_access *a = sn_index_access(b, n + 1 + j);
-    for (int k = 0; a && k < u->rank; k++) sn_index_at(b, a, k, place[k]);
+    for (int k = 0; a && k < u->rank; k++) sn_access_set(b, a, k, place[k]);
     for (int k = 0; a && k < s.operand->rank; k++) {
       const sn_ix *start = slicing_start(b, &s, k, u->rank, place);
       const sn_ix *lands = sn_ix_add(b->x, start, slicing_offset(b, &s, k, place, &next));
@@ -121,5 +121,5 @@ void sn_index_rule_scatter(sn_index_build *b) {
   }
   int rank = slicing_indices_at(&s, u->rank, place, component, at);
   sn_access *a = sn_index_access(b, n);
-  for (int k = 0; a && k < rank; k++) sn_index_at(b, a, k, at[k]);
+  for (int k = 0; a && k < rank; k++) sn_access_set(b, a, k, at[k]);
 }

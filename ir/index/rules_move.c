@@ -31,13 +31,13 @@ void sn_index_rule_iota(sn_index_build *b) {
 void sn_index_rule_broadcast(sn_index_build *b) {
   sn_ints at = sn_instr_ints(b->i, SN_ATTR_DIMENSIONS);
   sn_access *a = sn_index_access(b, 0);
-  for (int k = 0; a && k < a->rank; k++) sn_index_at(b, a, k, b->dims[at.v[k]]);
+  for (int k = 0; a && k < a->rank; k++) sn_access_set(b, a, k, b->dims[at.v[k]]);
 }
 
 void sn_index_rule_transpose(sn_index_build *b) {
   sn_ints p = sn_instr_ints(b->i, SN_ATTR_DIMENSIONS);
   sn_access *a = sn_index_access(b, 0);
-  for (int k = 0; a && k < a->rank; k++) sn_index_at(b, a, (int)p.v[k], b->dims[k]);
+  for (int k = 0; a && k < a->rank; k++) sn_access_set(b, a, (int)p.v[k], b->dims[k]);
 }
 
 void sn_index_rule_reverse(sn_index_build *b) {
@@ -47,7 +47,7 @@ void sn_index_rule_reverse(sn_index_build *b) {
   sn_access *a = &b->accesses[b->n_accesses - 1];
   for (int64_t k = 0; k < at.n; k++) {
     const sn_ix *last = sn_ix_const(b->x, b->result->dims[at.v[k]] - 1);
-    sn_index_at(b, a, (int)at.v[k], sn_ix_sub(b->x, last, b->dims[at.v[k]]));
+    sn_access_set(b, a, (int)at.v[k], sn_ix_sub(b->x, last, b->dims[at.v[k]]));
   }
 }
 
@@ -71,7 +71,7 @@ static void delinearise(sn_index_build *b, const sn_ix *linear, const sn_shape *
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < s->rank; k++) {
     int64_t size = s->dims[k] > 0 ? s->dims[k] : 1;
-    sn_index_at(b, a, k, sn_ix_mod(b->x, sn_ix_div(b->x, linear, strides[k]), size));
+    sn_access_set(b, a, k, sn_ix_mod(b->x, sn_ix_div(b->x, linear, strides[k]), size));
   }
 }
 
@@ -102,7 +102,7 @@ void sn_index_rule_bitcast_convert(sn_index_build *b) {
   const sn_shape *s = sn_operand_shape(b->i, 0);
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < a->rank; k++)
-    sn_index_at(b, a, k, k < b->result->rank ? b->dims[k] : sn_index_sym(b, s->dims[k]));
+    sn_access_set(b, a, k, k < b->result->rank ? b->dims[k] : sn_index_sym(b, s->dims[k]));
 }
 
 /* ---- slices, pad, concatenate
@@ -114,7 +114,7 @@ void sn_index_rule_slice(sn_index_build *b) {
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < a->rank; k++) {
     const sn_ix *steps = sn_ix_mul(b->x, b->dims[k], sn_ix_const(b->x, v.v[3 * k + 2]));
-    sn_index_at(b, a, k, sn_ix_add(b->x, steps, sn_ix_const(b->x, v.v[3 * k])));
+    sn_access_set(b, a, k, sn_ix_add(b->x, steps, sn_ix_const(b->x, v.v[3 * k])));
   }
 }
 
@@ -137,7 +137,7 @@ static void slice_read_starts(sn_index_build *b, uint32_t first, int rank) {
     }
     for (int j = 0; j < rank; j++) {
       sn_access *a = sn_index_access(b, k);
-      sn_index_at(b, a, 0, sn_ix_const(b->x, j));
+      sn_access_set(b, a, 0, sn_ix_const(b->x, j));
     }
   }
 }
@@ -146,7 +146,7 @@ void sn_index_rule_dynamic_slice(sn_index_build *b) {
   const sn_shape *s = sn_operand_shape(b->i, 0);
   sn_access *a = sn_index_access(b, 0);
   for (int k = 0; a && k < s->rank; k++) {
-    sn_index_at(b, a, k,
+    sn_access_set(b, a, k,
                 sn_ix_add(b->x, slice_start(b, 1, k, s->dims[k], b->result->dims[k]), b->dims[k]));
   }
   slice_read_starts(b, 1, s->rank);
@@ -159,7 +159,7 @@ void sn_index_rule_dynamic_update_slice(sn_index_build *b) {
   sn_access *a = sn_index_access(b, 1);
   for (int k = 0; a && k < s->rank; k++) {
     const sn_ix *e = sn_ix_sub(b->x, b->dims[k], slice_start(b, 2, k, s->dims[k], u->dims[k]));
-    sn_index_at(b, a, k, e);
+    sn_access_set(b, a, k, e);
     if (u->dims[k] != s->dims[k]) sn_index_guard(b, a, e, 0, u->dims[k] - 1);
   }
   slice_read_starts(b, 2, s->rank);
@@ -173,7 +173,7 @@ void sn_index_rule_pad(sn_index_build *b) {
   for (int k = 0; a && k < s->rank; k++) {
     int64_t low = v.v[3 * k], step = v.v[3 * k + 2] + 1;
     const sn_ix *from = sn_ix_sub(b->x, b->dims[k], sn_ix_const(b->x, low));
-    sn_index_at(b, a, k, sn_ix_div(b->x, from, step));
+    sn_access_set(b, a, k, sn_ix_div(b->x, from, step));
     sn_index_guard(b, a, from, 0, s->dims[k] > 0 ? (s->dims[k] - 1) * step : -1);
     if (step > 1) sn_index_guard(b, a, sn_ix_mod(b->x, from, step), 0, 0);
   }
@@ -189,7 +189,7 @@ void sn_index_rule_concatenate(sn_index_build *b) {
     if (b->failed) return;
     sn_access *a = &b->accesses[b->n_accesses - 1];
     const sn_ix *e = sn_ix_sub(b->x, b->dims[along], sn_ix_const(b->x, offset));
-    sn_index_at(b, a, along, e);
+    sn_access_set(b, a, along, e);
     sn_index_guard(b, a, e, 0, size - 1);
     offset += size;
   }

@@ -20,7 +20,7 @@ void sn_index_rule_reduce(sn_index_build *b) {
     at[k] = has(over, k) ? sn_index_sym(b, s->dims[k]) : b->dims[next++];
   for (uint32_t j = 0; j < n; j++) {
     sn_access *a = sn_index_access(b, j);
-    for (int k = 0; a && k < s->rank; k++) sn_index_at(b, a, k, at[k]);
+    for (int k = 0; a && k < s->rank; k++) sn_access_set(b, a, k, at[k]);
   }
   for (uint32_t j = n; j < 2 * n; j++) sn_index_scalar(b, j);
 }
@@ -33,10 +33,10 @@ void sn_index_rule_reduce(sn_index_build *b) {
 static void dot_side(sn_index_build *b, uint32_t k, sn_ints batch, sn_ints contract,
                      const sn_ix *const *syms, int *next_free) {
   sn_access *a = sn_index_access(b, k);
-  for (int64_t j = 0; a && j < batch.n; j++) sn_index_at(b, a, (int)batch.v[j], b->dims[j]);
-  for (int64_t j = 0; a && j < contract.n; j++) sn_index_at(b, a, (int)contract.v[j], syms[j]);
+  for (int64_t j = 0; a && j < batch.n; j++) sn_access_set(b, a, (int)batch.v[j], b->dims[j]);
+  for (int64_t j = 0; a && j < contract.n; j++) sn_access_set(b, a, (int)contract.v[j], syms[j]);
   for (int j = 0; a && j < a->rank; j++) {
-    if (!has(batch, j) && !has(contract, j)) sn_index_at(b, a, j, b->dims[(*next_free)++]);
+    if (!has(batch, j) && !has(contract, j)) sn_access_set(b, a, j, b->dims[(*next_free)++]);
   }
 }
 
@@ -66,7 +66,7 @@ static void window_at(sn_index_build *b, sn_access *a, int dim, int64_t size,
   const sn_ix *e = sn_ix_add(x, sn_ix_mul(x, p, sn_ix_const(x, w->stride)),
                              sn_ix_mul(x, s, sn_ix_const(x, w->rhs_dilate)));
   e = sn_ix_sub(x, e, sn_ix_const(x, w->pad_low));
-  sn_index_at(b, a, dim, sn_ix_div(x, e, w->lhs_dilate));
+  sn_access_set(b, a, dim, sn_ix_div(x, e, w->lhs_dilate));
   sn_index_guard(b, a, e, 0, size > 0 ? (size - 1) * w->lhs_dilate : -1);
   if (w->lhs_dilate > 1) sn_index_guard(b, a, sn_ix_mod(x, e, w->lhs_dilate), 0, 0);
 }
@@ -115,15 +115,15 @@ void sn_index_rule_convolution(sn_index_build *b) {
       batches > 1 ? sn_ix_mul(x, group, sn_ix_const(x, batch)) : sn_ix_const(x, 0);
   const sn_ix *in_feature =
       features > 1 ? sn_ix_mul(x, group, sn_ix_const(x, k_in)) : sn_ix_const(x, 0);
-  sn_index_at(b, a, (int)c->input_batch, sn_ix_add(x, in_batch, b->dims[c->output_batch]));
-  sn_index_at(b, a, (int)c->input_feature, sn_ix_add(x, in_feature, feature));
+  sn_access_set(b, a, (int)c->input_batch, sn_ix_add(x, in_batch, b->dims[c->output_batch]));
+  sn_access_set(b, a, (int)c->input_feature, sn_ix_add(x, in_feature, feature));
 
   a = sn_index_access(b, 1);
   for (int k = 0; a && k < c->n_spatial; k++) {
     const sn_ix *at =
         w->dims[k].reversal ? sn_ix_sub(x, sn_ix_const(x, w->dims[k].size - 1), syms[k]) : syms[k];
-    sn_index_at(b, a, (int)c->kernel_spatial[k], at);
+    sn_access_set(b, a, (int)c->kernel_spatial[k], at);
   }
-  sn_index_at(b, a, (int)c->kernel_input_feature, feature);
-  sn_index_at(b, a, (int)c->kernel_output_feature, out_feature);
+  sn_access_set(b, a, (int)c->kernel_input_feature, feature);
+  sn_access_set(b, a, (int)c->kernel_output_feature, out_feature);
 }
