@@ -181,3 +181,25 @@ void sn_ev_copy_run(sn_ev_ctx *e, sn_ev_copy *c) {
   int64_t chunk = per_row >= ITEM_BYTES ? 1 : ITEM_BYTES / per_row;
   sn_ev_parallel(e, c->dims[0], chunk, copy_range, &w);
 }
+
+/* Elements behind the actual size of a dynamic dimension must not count: they become the fill. */
+sn_status sn_ev_masked(sn_ev_ctx *e, const sn_instr *i, sn_array *a, const void *fill, sn_array **out) {
+  const sn_shape *s = sn_array_shape(a);
+  sn_ev_copy c;
+  *out = NULL;
+  if (!sn_array_dynamic_sizes(a)) {
+    *out = sn_array_retain(a);
+    return SN_OK;
+  }
+  SN_TRY(sn_ev_new_dims(e, i, s->type, s->rank, s->dims, out));
+  c.bytes = sn_type_bytes(s->type);
+  c.rank = s->rank;
+  sn_ev_fill(sn_array_data(*out), fill, c.bytes, sn_shape_elements(s));
+  sn_ev_sizes(a, c.dims);
+  sn_ev_strides(s->rank, s->dims, c.src_stride);
+  sn_ev_strides(s->rank, s->dims, c.dst_stride);
+  c.src = sn_array_data(a);
+  c.dst = sn_array_data(*out);
+  sn_ev_copy_run(e, &c);
+  return SN_OK;
+}

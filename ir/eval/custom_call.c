@@ -63,7 +63,7 @@ static sn_status lapack_open(sn_ev_ctx *e, const sn_instr *i, const sn_array *fi
   if (n_outs > 1 && (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != n_outs)) return sn_ev_error(e, i, SN_ERR_SHAPE, "gives %d arrays", n_outs);
   l->rows = s->dims[s->rank - 2];
   l->cols = s->dims[s->rank - 1];
-  l->count = sn_ev_product(s->rank - 2, s->dims);
+  l->count = l->rows * l->cols > 0 ? sn_ev_product(s->rank - 2, s->dims) : 0;
   sn_status status = sn_ev_scratch(e, i, (size_t)(l->rows * l->cols + extra), sizeof(sn_ev_c), &memory);
   l->a = memory;
   l->b = l->a ? l->a + l->rows * l->cols : NULL;

@@ -185,9 +185,17 @@ static sn_status dot_arrays(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, 
 }
 
 sn_status sn_eval_dot(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
-  SN_TRY(sn_ev_new(e, i, i->shape, out));
-  return dot_arrays(e, i, in[0], in[1], sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS), sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS),
-                    sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS), i->shape->type, sn_array_data(*out));
+  static const char zero[16];
+  sn_array *a = NULL, *b = NULL; /* dynamic operands: what lies behind their sizes must not count */
+  sn_status s = sn_ev_new(e, i, i->shape, out);
+  if (s == SN_OK) s = sn_ev_masked(e, i, in[0], zero, &a);
+  if (s == SN_OK) s = sn_ev_masked(e, i, in[1], zero, &b);
+  if (s == SN_OK)
+    s = dot_arrays(e, i, a, b, sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS), sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS),
+                   sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS), i->shape->type, sn_array_data(*out));
+  sn_ev_release(e, a);
+  sn_ev_release(e, b);
+  return s;
 }
 
 /* ---- ragged-dot ----------------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,12 @@ static double logistic(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double sign_f64(double x) { return isnan(x) ? x : x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 static double round_even(double x) { return rint(x); } /* threads run in the default rounding mode */
 
+/* Angles that are no number give no number, whatever the size: C's cexp says 0 for -inf + i inf. */
+static wide wide_exp(wide z) {
+  long double b = cimagl(z);
+  return isinf(b) || isnan(b) ? make(NAN, NAN) : cexpl(z);
+}
+
 /* e^a cos b - 1 without cancelling near 0: (e^a - 1) cos b - 2 sin^2(b / 2). */
 static wide wide_expm1(wide z) {
   long double a = creall(z), b = cimagl(z), half = sinl(b / 2);
@@ -118,7 +124,7 @@ static wide wide_sign(wide z) {
   X(CBRT, cbrt(x), (double)cbrtl((long double)x), wide_cbrt(z))                                       \
   X(COSH, cosh(x), (double)coshl((long double)x), ccoshl(z))                                          \
   X(COSINE, cos(x), cos(x), ccosl(z))                                                                 \
-  X(EXPONENTIAL, exp(x), exp(x), cexpl(z))                                                            \
+  X(EXPONENTIAL, exp(x), exp(x), wide_exp(z))                                                            \
   X(EXPONENTIAL_MINUS_ONE, expm1(x), (double)expm1l((long double)x), wide_expm1(z))                   \
   X(LOG, log(x), log(x), clogl(z))                                                                    \
   X(LOG_PLUS_ONE, log1p(x), (double)log1pl((long double)x), wide_log1p(z))                            \

@@ -14,6 +14,7 @@ static const sn_ev_op_fn evaluators[SN_OP_COUNT] = {
 #undef SN_OP
 };
 
+enum { MAX_NESTED = 64 };   /* applied computations inside one another: these do recurse */
 enum { MAX_DEPTH = 10000 }; /* computations inside one another; the verifier refuses cycles, a hand-made module may hold one */
 
 void sn_eval_options_init(sn_eval_options *o) {
@@ -275,12 +276,12 @@ sn_status sn_ev_run(sn_ev_ctx *e, sn_ev_frame *down_to) {
 sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args, sn_array **out) {
   *out = NULL;
   sn_ev_frame *here = e->top;
-  bool nested = e->nested;
+  if (e->nested >= MAX_NESTED) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "more than %d applied computations inside one another", MAX_NESTED);
   SN_TRY(sn_ev_enter(e, i, c, n, args));
   SN_TRY(enter_requested(e));
-  e->nested = true;
+  e->nested++;
   sn_status s = sn_ev_run(e, here);
-  e->nested = nested;
+  e->nested--;
   if (s != SN_OK) return s;
   *out = e->result;
   e->result = NULL;

@@ -46,7 +46,7 @@ typedef struct sn_ev_ctx {
   int infeed_cursor;
   uint64_t rng_counter;
   uint64_t state_counter[2];   /* of rng-get-and-update-state, 128 bits */
-  bool nested;                 /* inside an applied computation: collectives cannot meet there */
+  int nested;                  /* applied computations around: collectives cannot meet in there */
   sn_array *result;
 } sn_ev_ctx;
 
@@ -224,6 +224,8 @@ static inline int64_t sn_ev_dot_strides(int rank, const int64_t *index, const in
 }
 /* Start index of operand `in` clamped into [0, limit]. */
 int64_t sn_ev_clamped_start(const sn_array *in, int64_t limit);
+/* The operand with what lies behind its dynamic sizes replaced by one element's value; the operand itself when it is static. */
+SN_NODISCARD sn_status sn_ev_masked(sn_ev_ctx *e, const sn_instr *i, sn_array *a, const void *fill, sn_array **out);
 /* Actual sizes: dynamic ones where the array has them. */
 void sn_ev_sizes(const sn_array *a, int64_t *sizes);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* From an elementwise op and its types to a kernel, and from a kernel to whole arrays.
  * Native types have loops of their own; narrow floats are computed in f32 and rounded after the op; sub-byte integers are computed in a byte and wrapped. */
-#include <math.h>
-
 #include "eval_internal.h"
 
 enum { BLOCK = 256, CHUNK = 16384 };
@@ -76,29 +74,27 @@ static void run_copy(const sn_ev_kernel *k, int64_t n, void *out, const void *co
   if (out != in[0]) memmove(out, in[0], (size_t)n * sn_type_bytes(k->out));
 }
 
-/* Rounds to fewer exponent and mantissa bits: to nearest even on the mantissa, then overflow to infinity and underflow to zero; NaN stays. */
-static double reduce_precision(double x, int exponent, int mantissa) {
-  if (isnan(x) || isinf(x) || x == 0) return x;
-  int e;
-  (void)frexp(x, &e);
-  double unit = ldexp(1.0, e - 1 - mantissa), r = rint(x / unit) * unit; /* division by a power of two is exact here */
-  int bias = (1 << (exponent - 1)) - 1;
-  if (fabs(r) >= ldexp(1.0, bias + 1)) return copysign(INFINITY, x);
-  if (fabs(r) < ldexp(1.0, 1 - bias)) return copysign(0.0, x); /* no denormals in the reduced format */
-  return r;
-}
-static void reduce_precision_f32(const sn_ev_kernel *k, int64_t n, void *out, const void *const *in) {
-  float *o = out;
-  const float *v = in[0];
-  int e = k->a > 8 ? 8 : (int)k->a, m = k->b > 23 ? 23 : (int)k->b;
-  for (int64_t j = 0; j < n; j++) o[j] = e == 8 && m == 23 ? v[j] : (float)reduce_precision((double)v[j], e, m);
-}
-static void reduce_precision_f64(const sn_ev_kernel *k, int64_t n, void *out, const void *const *in) {
-  double *o = out;
-  const double *v = in[0];
-  int e = k->a > 11 ? 11 : (int)k->a, m = k->b > 52 ? 52 : (int)k->b;
-  for (int64_t j = 0; j < n; j++) o[j] = e == 11 && m == 52 ? v[j] : reduce_precision(v[j], e, m);
-}
+/* Rounds to fewer mantissa bits (to nearest even), then to fewer exponent bits: beyond the largest is infinity, below the smallest normal zero.
+ * On the bits, so that denormals of the type itself are rounded like all others; a carry out of the mantissa moves the exponent as it should. */
+#define REDUCE_PRECISION(name, T, U, E, M)                                                                                        \
+  static void name(const sn_ev_kernel *k, int64_t n, void *out, const void *const *in) {                                          \
+    const U one = 1, sign = one << (E + M), infinity = ((one << E) - 1) << M;                                                     \
+    int e = k->a < 1 ? 1 : k->a > E ? E : (int)k->a, m = k->b < 0 ? 0 : k->b > M ? M : (int)k->b;                                 \
+    U last = one << (M - m), bias = (one << (E - 1)) - 1, reduced = (one << (e - 1)) - 1;                                         \
+    U largest = (bias + reduced) << M, smallest = (bias - reduced) << M;                                                          \
+    for (int64_t j = 0; j < n; j++) {                                                                                             \
+      U x;                                                                                                                        \
+      memcpy(&x, (const T *)in[0] + j, sizeof x);                                                                                 \
+      if ((x & ~sign) <= infinity) {                                                                                              \
+        if (m < M) x = (x + (last >> 1) - 1 + ((x & last) != 0)) & ~(last - 1);                                                   \
+        if (e < E && (x & infinity) > largest) x = (x & sign) | infinity;                                                         \
+        if (e < E && (x & infinity) <= smallest) x &= sign;                                                                       \
+      }                                                                                                                           \
+      memcpy((T *)out + j, &x, sizeof x);                                                                                         \
+    }                                                                                                                             \
+  }
+REDUCE_PRECISION(reduce_precision_f32, float, uint32_t, 8, 23)
+REDUCE_PRECISION(reduce_precision_f64, double, uint64_t, 11, 52)
 
 /* ---- choosing ------------------------------------------------------------------------------------------------------------------ */
 

@@ -211,6 +211,7 @@ sn_status sn_eval_cholesky(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
   void *memory;
   SN_TRY(sn_ev_new(e, i, s, out));
   if (s->rank < 2 || s->dims[s->rank - 1] != s->dims[s->rank - 2]) return sn_ev_error(e, i, SN_ERR_SHAPE, "needs square matrices");
+  if (sn_shape_elements(s) == 0) return SN_OK;
   int64_t n = s->dims[s->rank - 1], elements = n * n, count = sn_ev_product(s->rank - 2, s->dims);
   SN_TRY(sn_ev_scratch(e, i, (size_t)elements, sizeof(c), &memory));
   c *a = memory;
@@ -231,6 +232,7 @@ sn_status sn_eval_triangular_solve(sn_ev_ctx *e, const sn_instr *i, sn_array *co
   void *memory;
   SN_TRY(sn_ev_new(e, i, sb, out));
   if (sb->rank < 2 || sa->rank != sb->rank) return sn_ev_error(e, i, SN_ERR_SHAPE, "needs matrices of one rank");
+  if (sn_shape_elements(sb) == 0) return SN_OK;
   int64_t rows = sb->dims[sb->rank - 2], cols = sb->dims[sb->rank - 1], n = how.left ? rows : cols, count = sn_ev_product(sb->rank - 2, sb->dims);
   if (sa->dims[sa->rank - 1] != n || sa->dims[sa->rank - 2] != n) return sn_ev_error(e, i, SN_ERR_SHAPE, "a is not %lld x %lld", (long long)n, (long long)n);
   SN_TRY(sn_ev_scratch(e, i, (size_t)(n * n + rows * cols), sizeof(c), &memory));

@@ -3,7 +3,7 @@
  * up to SN_EV_LANES elements at a time; any other runs through frames, one element after the other. */
 #include "eval_internal.h"
 
-enum { MAX_INLINE = 32 };
+enum { MAX_INLINE = 32, MAX_STEPS = 4096 }; /* calls inside calls, and what they may grow to; beyond: frames */
 
 typedef struct step {
   sn_ev_kernel k;
@@ -121,7 +121,7 @@ static sn_status compile_kernel(sn_ev_program *p, const sn_instr *i, sn_map *reg
 }
 
 static sn_status compile_instr(sn_ev_program *p, const sn_instr *i, const int *params, int n_params, int depth, sn_map *regs) {
-  if (!sn_shape_is_scalar(i->shape)) return SN_ERR_UNSUPPORTED;
+  if (!sn_shape_is_scalar(i->shape) || p->n_steps > MAX_STEPS || p->n_regs > 4 * MAX_STEPS) return SN_ERR_UNSUPPORTED;
   if (i->op == SN_OP_PARAMETER) {
     int64_t n = sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER);
     return n >= 0 && n < n_params ? set_reg(regs, i, params[n]) : SN_ERR_UNSUPPORTED;

@@ -253,28 +253,6 @@ static sn_status reduce_any(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, c
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Elements behind the actual size of a dynamic dimension must not count: they become the initial value. */
-static sn_status masked(sn_ev_ctx *e, const sn_instr *i, sn_array *a, const sn_array *init, sn_array **out) {
-  const sn_shape *s = sn_array_shape(a);
-  sn_ev_copy c;
-  *out = NULL;
-  if (!sn_array_dynamic_sizes(a)) {
-    *out = sn_array_retain(a);
-    return SN_OK;
-  }
-  SN_TRY(sn_ev_new_dims(e, i, s->type, s->rank, s->dims, out));
-  c.bytes = sn_type_bytes(s->type);
-  c.rank = s->rank;
-  sn_ev_fill(sn_array_data(*out), sn_array_data(init), c.bytes, sn_shape_elements(s));
-  sn_ev_sizes(a, c.dims);
-  sn_ev_strides(s->rank, s->dims, c.src_stride);
-  sn_ev_strides(s->rank, s->dims, c.dst_stride);
-  c.src = sn_array_data(a);
-  c.dst = sn_array_data(*out);
-  sn_ev_copy_run(e, &c);
-  return SN_OK;
-}
-
 static sn_status reduce_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *const *in, sn_array *const *outs) {
   sn_type types[SN_MAX_RANK];
   sn_ev_reducer r;
@@ -300,6 +278,20 @@ static sn_status reduce_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *c
 
 static const sn_shape *result_shape(const sn_instr *i, int k) { return sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape; }
 
+/* Dimensions that stay keep their actual sizes. */
+static void keep_sizes(const sn_array *in, sn_array *out, sn_ints reduced) {
+  const sn_shape *from = sn_array_shape(in), *to = sn_array_shape(out);
+  const int64_t *sizes = sn_array_dynamic_sizes(in);
+  int at = 0;
+  for (int d = 0; sizes && to->dynamic && d < from->rank; d++) {
+    bool gone = false;
+    for (int64_t k = 0; k < reduced.n; k++) gone = gone || reduced.v[k] == d;
+    if (gone) continue;
+    if (at < to->rank && to->dynamic[at]) sn_array_set_dynamic_size(out, at, sizes[d]);
+    at++;
+  }
+}
+
 sn_status sn_eval_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   int n = (int)i->n_operands / 2;
   void *memory;
@@ -308,10 +300,11 @@ sn_status sn_eval_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, s
   sn_status s = SN_OK;
   for (int k = 0; k < n && s == SN_OK; k++) {
     inputs[n + k] = sn_array_retain(in[n + k]);
-    s = masked(e, i, in[k], in[n + k], &inputs[k]);
+    s = sn_ev_masked(e, i, in[k], sn_array_data(in[n + k]), &inputs[k]);
     if (s == SN_OK) s = sn_ev_new(e, i, result_shape(i, k), &outs[k]);
   }
   if (s == SN_OK) s = reduce_into(e, i, n, inputs, outs);
+  for (int k = 0; k < n && s == SN_OK; k++) keep_sizes(in[k], outs[k], sn_instr_ints(i, SN_ATTR_DIMENSIONS));
   if (s == SN_OK && sn_shape_is_tuple(i->shape)) {
     s = sn_ev_new_tuple(e, i, n, outs, out);
   } else if (s == SN_OK) {

@@ -101,6 +101,9 @@ sn_status sn_ev_writable(sn_ev_ctx *e, const sn_instr *i, sn_array *a, sn_array 
 }
 
 sn_status sn_ev_scratch(const sn_ev_ctx *e, const sn_instr *i, size_t n, size_t each, void **out) {
+  *out = NULL;
+  if (e->o->max_bytes > 0 && each && n > (size_t)e->o->max_bytes / each + 4096) /* small tables are not counted */
+    return sn_ev_error(e, i, SN_ERR_MEMORY, "%zu x %zu bytes of scratch exceed the limit of %lld", n, each, (long long)e->o->max_bytes);
   *out = sn_alloc_zero(n ? n : 1, each);
   return *out ? SN_OK : sn_ev_error(e, i, SN_ERR_MEMORY, "no memory for %zu bytes of scratch", n * each);
 }

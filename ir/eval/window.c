@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* reduce-window and select-and-scatter. Positions in the padding and in the holes of a dilated operand do not take part. */
+#include <stdlib.h>
+
 #include "eval_internal.h"
 
-/* For each dim, output index and window index: the offset in the operand, or -1. */
+/* For each dim, output index and tap: the offset in the operand, or -1. Taps are the window's positions that meet the operand at all: a window
+ * may be far larger than both, and most of a dilated operand is holes. */
 typedef struct window_tables {
   int rank;
-  int64_t out[SN_MAX_RANK], win[SN_MAX_RANK];
-  int64_t *table[SN_MAX_RANK]; /* out x win */
-  int64_t *memory;
+  int64_t out[SN_MAX_RANK], win[SN_MAX_RANK]; /* outputs and taps a dim */
+  int64_t *table[SN_MAX_RANK];                /* out x win */
+  int64_t *memory[SN_MAX_RANK];
 } window_tables;
 
 static int64_t position(const sn_window_dim *w, int64_t size, int64_t o, int64_t k) {
@@ -17,29 +20,73 @@ static int64_t position(const sn_window_dim *w, int64_t size, int64_t o, int64_t
   return p < size ? p : -1;
 }
 
-static sn_status tables_open(sn_ev_ctx *e, const sn_instr *i, const sn_window *w, const sn_shape *operand, const int64_t *out_dims, window_tables *t) {
-  int64_t strides[SN_MAX_RANK], total = 0;
-  memset(t, 0, sizeof *t);
-  if (!w || w->rank != operand->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "a window of rank %d for an operand of rank %d", w ? w->rank : 0, operand->rank);
-  t->rank = operand->rank;
-  for (int d = 0; d < t->rank; d++) {
-    int64_t cells;
-    t->out[d] = out_dims[d];
-    t->win[d] = w->dims[d].size;
-    if (!sn_mul_i64(t->out[d], t->win[d], &cells) || !sn_add_i64(total, cells, &total)) return sn_ev_error(e, i, SN_ERR_OVERFLOW, "its window is too large");
-  }
+static int by_value(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Taps of one dim, ascending: all of a window smaller than outputs x operand, else those that some pair of output and element meets in. */
+static sn_status find_taps(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t out, int64_t **taps, int64_t *n) {
+  int64_t pairs;
   void *memory;
-  SN_TRY(sn_ev_scratch(e, i, (size_t)total, sizeof *t->memory, &memory));
-  t->memory = memory;
+  bool all = !sn_mul_i64(out, size, &pairs) || w->size <= pairs;
+  *taps = NULL;
+  *n = 0;
+  SN_TRY(sn_ev_scratch(e, i, (size_t)(all ? w->size : pairs), sizeof **taps, &memory));
+  int64_t *t = *taps = memory;
+  for (int64_t k = 0; all && k < w->size; k++) t[(*n)++] = k;
+  if (all) return SN_OK;
+  for (int64_t o = 0; o < out; o++)
+    for (int64_t p = 0; p < size; p++) {
+      int64_t k = p * w->lhs_dilate + w->pad_low - o * w->stride;
+      if (k < 0 || k % w->rhs_dilate || k / w->rhs_dilate >= w->size) continue;
+      k /= w->rhs_dilate;
+      t[(*n)++] = w->reversal ? w->size - 1 - k : k;
+    }
+  qsort(t, (size_t)*n, sizeof *t, by_value);
+  int64_t kept = 0;
+  for (int64_t k = 0; k < *n; k++)
+    if (kept == 0 || t[kept - 1] != t[k]) t[kept++] = t[k];
+  *n = kept;
+  return SN_OK;
+}
+
+static void tables_close(window_tables *t) {
+  for (int d = 0; d < t->rank; d++) sn_free(t->memory[d]);
+  memset(t, 0, sizeof *t);
+}
+
+static sn_status dim_open(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t stride, int d, window_tables *t) {
+  int64_t *taps, n, cells = 0;
+  void *memory = NULL;
+  SN_TRY(find_taps(e, i, w, size, t->out[d], &taps, &n));
+  sn_status s = sn_mul_i64(t->out[d], n, &cells) ? SN_OK : sn_ev_error(e, i, SN_ERR_OVERFLOW, "its window is too large");
+  if (s == SN_OK) s = sn_ev_scratch(e, i, (size_t)cells, sizeof(int64_t), &memory);
+  int64_t *at = t->table[d] = t->memory[d] = memory;
+  t->win[d] = n;
+  for (int64_t o = 0; s == SN_OK && o < t->out[d]; o++)
+    for (int64_t k = 0; k < n; k++) {
+      int64_t p = position(w, size, o, taps[k]);
+      *at++ = p < 0 ? -1 : p * stride;
+    }
+  sn_free(taps);
+  return s;
+}
+
+static sn_status tables_open(sn_ev_ctx *e, const sn_instr *i, const sn_window *w, const sn_shape *operand, const int64_t *out_dims, window_tables *t) {
+  int64_t strides[SN_MAX_RANK];
+  memset(t, 0, sizeof *t);
+  if (operand->rank > 0 && (!w || w->rank != operand->rank))
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "a window of rank %d for an operand of rank %d", w ? w->rank : 0, operand->rank);
+  t->rank = operand->rank;
   sn_ev_strides(operand->rank, operand->dims, strides);
-  int64_t *at = t->memory;
   for (int d = 0; d < t->rank; d++) {
-    t->table[d] = at;
-    for (int64_t o = 0; o < t->out[d]; o++)
-      for (int64_t k = 0; k < t->win[d]; k++) {
-        int64_t p = position(&w->dims[d], operand->dims[d], o, k);
-        *at++ = p < 0 ? -1 : p * strides[d];
-      }
+    t->out[d] = out_dims[d];
+    sn_status s = dim_open(e, i, &w->dims[d], operand->dims[d], strides[d], d, t);
+    if (s != SN_OK) {
+      tables_close(t);
+      return s;
+    }
   }
   return SN_OK;
 }
@@ -166,7 +213,7 @@ static sn_status reduce_window_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_a
     s = with_buffers(e, i, &r, &t, in, outs);
     sn_ev_reducer_finish(&r);
   }
-  sn_free(t.memory);
+  tables_close(&t);
   return s;
 }
 
@@ -254,6 +301,6 @@ sn_status sn_eval_select_and_scatter(sn_ev_ctx *e, const sn_instr *i, sn_array *
   sn_free(acc);
   sn_ev_reducer_finish(&r);
   sn_ev_program_destroy(select);
-  sn_free(t.memory);
+  tables_close(&t);
   return s;
 }

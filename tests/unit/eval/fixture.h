@@ -37,8 +37,7 @@ double array_at(const sn_array *a, int64_t k);
 
 TCase *elementwise_cases(void);
 TCase *array_cases(void);
-TCase *control_cases(void);
-TCase *special_cases(void);
+TCase *text_cases(void);
 TCase *parallel_cases(void);
 
 #endif

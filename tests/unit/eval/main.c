@@ -5,6 +5,7 @@ int main(void) {
   Suite *s = suite_create("eval");
   suite_add_tcase(s, elementwise_cases());
   suite_add_tcase(s, array_cases());
+  suite_add_tcase(s, text_cases());
   suite_add_tcase(s, parallel_cases());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
