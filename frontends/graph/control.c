@@ -123,6 +123,7 @@ static sn_instr *build_while(loop *l, int64_t trips) {
 }
 
 static void run_while(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx, int n, const sn_tensor *init, sn_tensor *out, int64_t trips) {
+  init = sn_graph_list(g, n, init);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
   loop l = {.g = g, .at = at, .n = n};
@@ -170,6 +171,7 @@ static void fori_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_
 }
 
 void sn_fori_at(sn_loc at, sn_graph *g, int64_t lo, int64_t hi, sn_fn body, void *ctx, int n, const sn_tensor *init, sn_tensor *out) {
+  init = sn_graph_list(g, n, init);
   clear(g, n, out);
   if (hi < lo) hi = lo;
   if (lo < INT32_MIN || hi > INT32_MAX || hi - lo > INT32_MAX) {
@@ -255,7 +257,11 @@ static bool check_scan(sn_loc at, sn_graph *g, const sn_scan_spec *s, int64_t *l
   return false;
 }
 
-void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *s, sn_fn body, void *ctx, sn_tensor *carry_out, sn_tensor *ys_out) {
+void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *spec, sn_fn body, void *ctx, sn_tensor *carry_out, sn_tensor *ys_out) {
+  sn_scan_spec copy = *spec;
+  const sn_scan_spec *s = &copy;
+  copy.init = sn_graph_list(g, s->n_carry, s->init);
+  copy.xs = sn_graph_list(g, s->n_xs, s->xs);
   clear(g, s->n_carry, carry_out);
   clear(g, s->n_ys, ys_out);
   int64_t length;
@@ -322,6 +328,7 @@ static bool check_branch(sn_loc at, sn_graph *g, int which, int n_out, const sn_
 
 void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   sn_graph *g = selector.graph;
+  in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return;
   sn_instr **list = use_all(g, at, n, in);
@@ -341,6 +348,7 @@ void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_f
 }
 
 void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+  in = sn_graph_list(pred.graph, n, in);
   clear(pred.graph, n_out, out);
   if (!pred.instr) return;
   if (sn_tensor_type(pred) != SN_TYPE_PRED || sn_tensor_rank(pred)) {
@@ -351,6 +359,7 @@ void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *
 }
 
 void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+  in = sn_graph_list(index.graph, n, in);
   clear(index.graph, n_out, out);
   if (!index.instr) return;
   if (sn_tensor_type(index) != SN_TYPE_S32 || sn_tensor_rank(index) || n_branches < 1) {
@@ -364,6 +373,7 @@ void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, 
 /* ---- calls, maps, barriers ---------------------------------------------------------------------------------------------------------- */
 
 void sn_call_at(sn_loc at, sn_graph *g, const char *name, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+  in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return;
   sn_instr **list = use_all(g, at, n, in);
@@ -409,6 +419,7 @@ sn_tensor sn_map_fn_at(sn_loc at, sn_fn fn, void *ctx, int n, const sn_tensor *x
 }
 
 void sn_barrier_at(sn_loc at, sn_graph *g, int n, const sn_tensor *in, sn_tensor *out) {
+  in = sn_graph_list(g, n, in);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
   sn_instr **list = use_all(g, at, n, in);

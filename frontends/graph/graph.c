@@ -150,6 +150,14 @@ sn_instr *sn_graph_enter(sn_loc at, sn_tensor x, sn_builder **b) {
   return *b ? sn_graph_use(x.graph, at, x) : NULL;
 }
 
+const sn_tensor *sn_graph_list(sn_graph *g, int n, const sn_tensor *xs) {
+  static const sn_tensor none = {0};
+  if (!g || n <= 0) return n <= 0 ? &none : xs;
+  const sn_tensor *copy = sn_arena_copy(g->arena, xs, (size_t)n * sizeof *xs);
+  if (!copy) sn_graph_no_memory(g);
+  return copy ? copy : xs;
+}
+
 void sn_scope_push(sn_graph *g, const char *name) {
   if (!g) return;
   if (g->n_scopes < SN_MAX_SCOPE) g->scope_at[g->n_scopes] = g->scope.n;

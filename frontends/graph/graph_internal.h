@@ -76,7 +76,8 @@ sn_instr *sn_graph_enter(sn_loc at, sn_tensor x, sn_builder **b);
 static inline sn_tensor sn_graph_tensor(sn_graph *g, sn_instr *i) { return (sn_tensor){g, g && g->b.status == SN_OK ? i : NULL}; }
 static inline sn_tensor sn_graph_empty(sn_graph *g) { return (sn_tensor){g, NULL}; }
 void sn_graph_no_memory(sn_graph *g);
-static inline sn_builder *sn_tensor_builder(sn_tensor x) { return &x.graph->b; }
+/* The list copied, so that results may be written over it (f(g, 1, &x, &x)). */
+const sn_tensor *sn_graph_list(sn_graph *g, int n, const sn_tensor *xs);
 
 /* Frames. */
 sn_frame *sn_frame_push(sn_graph *g, sn_frame_kind kind, const char *name);

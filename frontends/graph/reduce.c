@@ -91,6 +91,8 @@ sn_tensor sn_norm2_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool k
 /* ---- with a function ------------------------------------------------------------------------------------------------------ */
 
 void sn_reduce_fn_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *xs, const sn_tensor *inits, int n_axes, const int64_t *axes, sn_tensor *out) {
+  xs = sn_graph_list(g, n, xs);
+  inits = sn_graph_list(g, n, inits);
   for (int k = 0; k < n; k++) out[k] = sn_graph_empty(g);
   if (n <= 0 || !sn_graph_open(g, at)) return;
   int64_t list[SN_MAX_RANK];

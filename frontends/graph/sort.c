@@ -37,6 +37,7 @@ static sn_computation *comparator(sn_graph *g, int n, sn_instr *const *xs, bool 
 
 void sn_sort_by_at(sn_loc at, int n, const sn_tensor *xs, int axis, bool descending, sn_tensor *out) {
   sn_graph *g = n > 0 ? xs[0].graph : NULL;
+  xs = sn_graph_list(g, n, xs);
   for (int k = 0; k < n; k++) out[k] = sn_graph_empty(g);
   sn_builder *b = sn_graph_open(g, at);
   sn_instr **list = b ? SN_NEW_N(g->arena, sn_instr *, n) : NULL;

@@ -318,6 +318,7 @@ static void write_results(sn_loc at, sn_batch *x, int n_out, const sn_lane *root
 }
 
 void sn_vmap_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, const int64_t *in_axes, int n_out, const int64_t *out_axes, sn_tensor *out) {
+  in = sn_graph_list(g, n, in);
   for (int k = 0; k < n_out; k++) out[k] = sn_graph_empty(g);
   sn_batch x = {.g = g, .b = sn_graph_open(g, at)};
   if (!x.b) return;

@@ -37,6 +37,9 @@ static bool same_shapes(sn_graph *g, sn_loc at, const char *what, int n, sn_inst
 
 void sn_vjp_at(sn_loc at, int n_outs, const sn_tensor *outs, const sn_tensor *cts, int n, const sn_tensor *wrt, sn_tensor *out) {
   sn_graph *g = n_outs > 0 ? outs[0].graph : NULL;
+  outs = sn_graph_list(g, n_outs, outs);
+  cts = sn_graph_list(g, n_outs, cts);
+  wrt = sn_graph_list(g, n, wrt);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
   sn_instr **o = instrs(g, at, n_outs, outs, false), **c = o ? instrs(g, at, n_outs, cts, true) : NULL, **w = c ? instrs(g, at, n, wrt, false) : NULL;
@@ -52,6 +55,7 @@ void sn_vjp_at(sn_loc at, int n_outs, const sn_tensor *outs, const sn_tensor *ct
 
 void sn_grad_at(sn_loc at, sn_tensor loss, int n, const sn_tensor *wrt, sn_tensor *out) {
   sn_graph *g = loss.graph;
+  wrt = sn_graph_list(g, n, wrt);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
   if (loss.instr && (sn_tensor_rank(loss) || !sn_type_is_float(sn_tensor_type(loss)))) {
@@ -65,6 +69,9 @@ void sn_grad_at(sn_loc at, sn_tensor loss, int n, const sn_tensor *wrt, sn_tenso
 
 void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_tensor *wrt, const sn_tensor *tangents, sn_tensor *out) {
   sn_graph *g = n_outs > 0 ? outs[0].graph : NULL;
+  outs = sn_graph_list(g, n_outs, outs);
+  wrt = sn_graph_list(g, n, wrt);
+  tangents = sn_graph_list(g, n, tangents);
   clear(g, n_outs, out);
   if (!sn_graph_open(g, at)) return;
   sn_instr **o = instrs(g, at, n_outs, outs, false), **w = o ? instrs(g, at, n, wrt, false) : NULL, **t = w ? instrs(g, at, n, tangents, true) : NULL;
@@ -79,6 +86,7 @@ void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_ten
 }
 
 void sn_value_and_grad_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_wrt, int n_out, sn_tensor *values, sn_tensor *grads) {
+  in = sn_graph_list(g, n, in);
   clear(g, n_out, values);
   clear(g, n_wrt, grads);
   if (!sn_graph_open(g, at)) return;
@@ -94,6 +102,7 @@ void sn_value_and_grad_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, co
 
 /* fn's instructions as one stretch of the current computation. Results that fn only passed through get a copy, so that they belong to the stretch. */
 static sn_region *build_region(sn_loc at, sn_graph *g, sn_region_kind kind, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+  in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return NULL;
   sn_instr **list = instrs(g, at, n, in, false);

@@ -8,6 +8,8 @@ int main(void) {
   add_eltwise(s);
   add_structure(s);
   add_control(s);
+  add_linalg(s);
+  add_api(s);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);
