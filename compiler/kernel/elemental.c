@@ -374,6 +374,49 @@ static sn_kvalue *emit_update_slice(lowering *L, const sn_instr *i, int output, 
   return inside ? select_value(L, inside, v, lower_value(L, x, 0, idx)) : v;
 }
 
+/* ---- bitcast-convert between types of different width ---- */
+
+static sn_type unsigned_of(int bits) { return bits == 8 ? SN_TYPE_U8 : bits == 16 ? SN_TYPE_U16 : bits == 32 ? SN_TYPE_U32 : bits == 64 ? SN_TYPE_U64 : SN_TYPE_INVALID; }
+
+static sn_kvalue *elt1(lowering *L, sn_opcode op, sn_type t, sn_kvalue *x) {
+  if (!x || x->type == t) return x;
+  return sn_kb_elt(&L->b, op, t, 1, &x);
+}
+
+static sn_kvalue *elt2(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y) {
+  sn_kvalue *xs[2] = {x, y};
+  return x && y ? sn_kb_elt(&L->b, op, x->type, 2, xs) : NULL;
+}
+
+/* A wide element is its parts, least significant first, along a last dimension of its own. */
+static sn_kvalue *emit_bitcast_convert(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
+  const sn_instr *x = sn_instr_operand(i, 0);
+  int from = sn_type_bits(x->shape->type), to = sn_type_bits(i->shape->type);
+  sn_type part = unsigned_of(from < to ? from : to), whole = unsigned_of(from < to ? to : from);
+  const sn_ix *at[SN_MAX_RANK];
+  (void)output;
+  if (part == SN_TYPE_INVALID || whole == SN_TYPE_INVALID || sn_type_is_complex(i->shape->type) || sn_type_is_complex(x->shape->type)) {
+    lower_fail(L, i, "between these types");
+    return NULL;
+  }
+  if (from > to) {
+    const sn_ix *shift = sn_ix_mul(L->k->ix, idx[i->shape->rank - 1], lower_const(L, to));
+    sn_kvalue *v = elt1(L, SN_OP_BITCAST_CONVERT, whole, lower_value(L, x, 0, idx));
+    v = elt2(L, SN_OP_SHIFT_RIGHT_LOGICAL, v, sn_kb_index(&L->b, whole, shift));
+    return elt1(L, SN_OP_BITCAST_CONVERT, i->shape->type, elt1(L, SN_OP_CONVERT, part, v));
+  }
+  sn_kvalue *sum = NULL;
+  if (i->shape->rank) memcpy(at, idx, (size_t)i->shape->rank * sizeof *at);
+  for (int k = 0; k < to / from; k++) {
+    at[i->shape->rank] = lower_const(L, k);
+    sn_kvalue *v = elt1(L, SN_OP_CONVERT, whole, elt1(L, SN_OP_BITCAST_CONVERT, part, lower_value(L, x, 0, at)));
+    if (k) v = elt2(L, SN_OP_SHIFT_LEFT, v, sn_kb_const_i64(&L->b, whole, (int64_t)k * from));
+    sum = sum ? elt2(L, SN_OP_OR, sum, v) : v;
+    if (!sum) return NULL;
+  }
+  return elt1(L, SN_OP_BITCAST_CONVERT, i->shape->type, sum);
+}
+
 /* ---- dispatch ---- */
 
 typedef sn_kvalue *(*emit_fn)(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
@@ -411,7 +454,7 @@ static emit_fn find_emitter(const sn_instr *i) {
     if (emitters[k].op == i->op) return emitters[k].emit;
   }
   if (i->op == SN_OP_BITCAST_CONVERT) {
-    return sn_type_bits(i->shape->type) == sn_type_bits(sn_operand_shape(i, 0)->type) ? emit_elementwise : NULL;
+    return sn_type_bits(i->shape->type) == sn_type_bits(sn_operand_shape(i, 0)->type) ? emit_elementwise : emit_bitcast_convert;
   }
   return sn_op_has(i->op, SN_T_ELTWISE) ? emit_elementwise : NULL;
 }
