@@ -73,8 +73,8 @@ static void choose_tile(const lowering *L, product *p) {
   p->mr = registers >= 32 ? 14 : t && t->fma ? 6 : 4;
   if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
   int64_t l1 = t && t->l1_bytes ? t->l1_bytes : 32768, l2 = t && t->l2_bytes ? t->l2_bytes : 524288;
-  /* A panel of lhs rows and the lines of rhs passing by share L1; blocks of rows of lhs, the sums and a panel of rhs share half of L2. */
-  p->kc = max64(64, min64(768, l1 * 9 / 10 / (p->mr * bytes)));
+  /* A panel of rhs stays in L1 while the panels of lhs pass by; a block of rows of lhs and the sums share half of L2. */
+  p->kc = max64(64, min64(768, l1 * 6 / 10 / (p->nr * bytes)));
   p->k_blocks = ceil_div(p->k, p->kc);
   p->kc = ceil_div(ceil_div(p->k, p->k_blocks), 8) * 8;
   p->k_blocks = ceil_div(p->k, p->kc);
