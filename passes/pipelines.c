@@ -50,6 +50,7 @@
 
 /* One kernel a fusion. */
 #define FUSION                                                                                                       \
+  P(reduce_split, 1),    /* before fusion: row reductions take what feeds them */                                    \
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
 /* Last: nothing may move instructions any more. */

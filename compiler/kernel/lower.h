@@ -121,7 +121,6 @@ const sn_shape *lower_output_shape(const lowering *L, int k);
 /* Templates: each opens its phases and stores all outputs. Those that return bool say false, with nothing emitted, where they do not apply. */
 void lower_loops(lowering *L);
 bool lower_split_reduce(lowering *L);                     /* large reductions to few elements, in two phases */
-bool lower_leads_to(const sn_instr *i, const sn_instr *dot); /* is each element of i made from one element of dot (and other things)? */
 bool lower_product(lowering *L, const sn_instr *dot);     /* packed matrix product with prologue and epilogue */
 void lower_scatter(lowering *L, const sn_instr *scatter);
 void lower_sort(lowering *L, const sn_instr *sort);

@@ -29,6 +29,7 @@ typedef struct product {
   int64_t lhs_stride[2];
   sn_type type;                     /* of the sums */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
+  uint32_t first_id, n_ids, *steps; /* of the body's instructions, by id: find_steps */
 } product;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -302,17 +303,53 @@ static void contract_tile(lowering *L, const product *p, const item *it, const s
   sn_kb_contract(&L->b, &c);
 }
 
-/* Where element idx of the dot comes to lie in `to`, walking up from the root through ops that keep or rename elements. */
-static bool forward_index(lowering *L, const sn_instr *dot, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
-  const sn_instr *path[32];
+/* ---- what the epilogue gives ---- */
+
+static bool renames(const sn_instr *i) { return i->op == SN_OP_RESHAPE || i->op == SN_OP_TRANSPOSE || i->op == SN_OP_BITCAST || i->op == SN_OP_COPY; }
+
+/* One more than the steps from the dot to i through ops that keep or rename its elements; 0: it does not lead there. */
+static uint32_t steps_to(const product *p, const sn_instr *i) { return i->id - p->first_id < p->n_ids ? p->steps[i->id - p->first_id] : 0; }
+
+/* In one walk over the body, operands first: chains of hundreds of ops (erf) must not be searched path by path. */
+static bool find_steps(lowering *L, product *p) {
+  uint32_t lo = p->dot->id, hi = p->dot->id;
+  for (const sn_instr *i = L->body ? L->body->first : NULL; i; i = i->next) {
+    lo = i->id < lo ? i->id : lo;
+    hi = i->id > hi ? i->id : hi;
+  }
+  p->first_id = lo;
+  p->n_ids = hi - lo + 1;
+  p->steps = SN_NEW_N(L->arena, uint32_t, p->n_ids);
+  if (!p->steps) {
+    L->b.status = SN_ERR_MEMORY;
+    return false;
+  }
+  p->steps[p->dot->id - lo] = 1;
+  for (const sn_instr *i = L->body ? L->body->first : NULL; i; i = i->next) {
+    if (i == p->dot || (!renames(i) && !sn_op_has(i->op, SN_T_ELTWISE))) continue;
+    uint32_t best = 0;
+    for (uint32_t k = 0; k < i->n_operands; k++) {
+      const sn_instr *x = sn_instr_operand(i, k);
+      uint32_t n = renames(i) || x->shape->rank == i->shape->rank ? steps_to(p, x) : 0;
+      if (n && (best == 0 || n < best)) best = n;
+    }
+    p->steps[i->id - lo] = best ? best + 1 : 0;
+  }
+  return true;
+}
+
+/* Where element idx of the dot comes to lie in `to`, walking up from the root by the shortest way. */
+static bool forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
+  enum { LONGEST = 64 };
+  const sn_instr *path[LONGEST], *dot = p->dot;
   int n = 0;
   for (const sn_instr *i = to; i != dot;) {
-    if (n == 32) return false;
+    if (n == LONGEST) return false;
     path[n++] = i;
     const sn_instr *next = NULL;
-    for (uint32_t k = 0; k < i->n_operands && !next; k++) {
+    for (uint32_t k = 0; k < i->n_operands; k++) {
       const sn_instr *x = sn_instr_operand(i, k);
-      if (lower_leads_to(x, dot)) next = x;
+      if (steps_to(p, x) && (!next || steps_to(p, x) < steps_to(p, next))) next = x;
     }
     if (!next) return false;
     i = next;
@@ -354,7 +391,7 @@ static void epilogue(lowering *L, const product *p, const item *it, const sn_ix 
   sn_kvalue *sum = sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
   lower_remember(L, p->dot, 0, idx, sum);
   for (int k = 0; k < L->n_outputs && sum; k++) {
-    if (!forward_index(L, p->dot, L->outputs[k], idx, out)) {
+    if (!forward_index(L, p, L->outputs[k], idx, out)) {
       lower_fail(L, L->outputs[k], "a result of the fusion whose elements are not those of its product");
       return;
     }
@@ -420,25 +457,6 @@ static void item_phase(lowering *L, const product *p) {
 
 /* ---- does it apply? ---- */
 
-bool lower_leads_to(const sn_instr *i, const sn_instr *dot) {
-  for (int steps = 0; steps < 64; steps++) {
-    if (i == dot) return true;
-    if (i->n_operands == 0) return false;
-    bool renames = i->op == SN_OP_RESHAPE || i->op == SN_OP_TRANSPOSE || i->op == SN_OP_BITCAST || i->op == SN_OP_COPY;
-    if (!renames && !sn_op_has(i->op, SN_T_ELTWISE)) return false;
-    if (renames || i->n_operands == 1) {
-      i = sn_instr_operand(i, 0);
-      continue;
-    }
-    for (uint32_t k = 0; k < i->n_operands; k++) {
-      const sn_instr *x = sn_instr_operand(i, k);
-      if (x->shape->rank == i->shape->rank && x->op != SN_OP_PARAMETER && x->op != SN_OP_BROADCAST && lower_leads_to(x, dot)) return true;
-    }
-    return false;
-  }
-  return false;
-}
-
 static int count_dots(const lowering *L) {
   int n = 0;
   if (!L->body) return 1;
@@ -448,9 +466,9 @@ static int count_dots(const lowering *L) {
 
 bool lower_product(lowering *L, const sn_instr *dot) {
   product p;
-  if (count_dots(L) != 1 || !measure(L, dot, &p) || !large_enough(&p) || !taken_type(&p)) return false;
+  if (count_dots(L) != 1 || !measure(L, dot, &p) || !large_enough(&p) || !taken_type(&p) || !find_steps(L, &p)) return false;
   for (int k = 0; k < L->n_outputs; k++) {
-    if (!lower_leads_to(L->outputs[k], dot)) return false;
+    if (!steps_to(&p, L->outputs[k])) return false;
   }
   choose_tile(L, &p);
   p.direct_lhs = find_direct_lhs(L, &p);

@@ -320,6 +320,14 @@ static void drop_prologues(fu_state *f, uint32_t at, choice *c) {
   }
 }
 
+/* Is it one value a row to all that read it? Next to the rows themselves that is nothing. */
+static bool a_row_each(const fu_state *f, uint32_t at) {
+  for (const fu_want *w = f->wants[at]; w; w = w->next) {
+    if (w->level != FU_ROWS || 8 * f->facts[at].elements > w->group->work_elements) return false;
+  }
+  return true;
+}
+
 static sn_status place_work(fu_state *f, uint32_t at, choice *c) {
   const fu_fact *x = &f->facts[at];
   drop_prologues(f, at, c);
@@ -328,7 +336,7 @@ static sn_status place_work(fu_state *f, uint32_t at, choice *c) {
   if (c->n_takers == 1 && !outside) return ends_hero(x, first_taker(f, at)) ? begin(f, at) : join_all(f, at, SN_REASON_FUSED, c);
   weigh(f, at, c);
   bool repeatable = x->cls == FU_CHEAP || x->cls == FU_COSTLY || x->cls == FU_MOVE;
-  if (repeatable && !outside && c->again_us <= c->stored_us) return join_all(f, at, SN_REASON_RECOMPUTED, c);
+  if (repeatable && !outside && (c->again_us <= c->stored_us || (!c->home && a_row_each(f, at)))) return join_all(f, at, SN_REASON_RECOMPUTED, c);
   if (c->home && c->home->group->hero != x->hero && x->solo) c->home = NULL; /* better the epilogue of its own hero */
   return store(f, at, c);
 }
