@@ -55,7 +55,9 @@ static sn_instr *reduce_reshape(sn_builder *b, sn_instr *i) {
     int reduced = 0;
     for (int d = fr[g]; d < fr[g + 1]; d++) reduced += sn_has_dim(dims, d);
     if (reduced != 0 && reduced != fr[g + 1] - fr[g]) return NULL;
-    for (int d = fx[g]; reduced && d < fx[g + 1]; d++) to[n++] = d;
+    for (int d = fx[g]; reduced && d < fx[g + 1]; d++) {
+      if (x->shape->dims[d] != 1) to[n++] = d; /* `reduce_unit_dims` would put a reshape in front of it again */
+    }
   }
   if (groups < 0 || n == 0) return NULL;
   return sn_build_reshape(b, reduce_again(b, i, x, n, to), i->shape->rank, i->shape->dims);

@@ -110,18 +110,25 @@ static sn_status copy_constant(sn_computation *c, const sn_instr *i, sn_instr **
   return SN_OK;
 }
 
+/* The use by which the body hands element k on as it came: it is what keeps the element invariant. */
+static bool hands_on(const sn_use *u, const sn_computation *c, int64_t k) { return u->user == c->root && c->root->op == SN_OP_TUPLE && u->index == (uint32_t)k; }
+
+static bool has_readers(const sn_instr *get, const sn_computation *c, int64_t k) {
+  SN_FOR_USES(u, get) {
+    if (!hands_on(u, c, k)) return true;
+  }
+  return false;
+}
+
 static sn_status replace_readers(sn_pass_ctx *pc, sn_instr *tuple, int64_t k, sn_computation *c, const sn_instr *constant) {
   for (sn_use *u = tuple->first_use, *next; u; u = next) {
-    sn_instr *get = u->user;
+    sn_instr *get = u->user, *copy;
     next = u->next;
-    if (!is_element(get, tuple, k) || (!get->n_uses && !sn_instr_is_root(get)) || get == c->root) continue;
-    bool handed_on_only = get->n_uses == 1 && get->first_use->user == c->root; /* that use keeps the element what it is */
-    if (handed_on_only) continue;
-    sn_instr *copy;
+    if (!is_element(get, tuple, k) || !has_readers(get, c, k)) continue;
     SN_TRY(copy_constant(c, constant, &copy));
     for (sn_use *v = get->first_use, *after; v; v = after) {
       after = v->next;
-      if (v->user != c->root) sn_instr_set_operand(v->user, v->index, copy);
+      if (!hands_on(v, c, k)) sn_instr_set_operand(v->user, v->index, copy);
     }
     pc->changed = true;
   }
