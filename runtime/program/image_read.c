@@ -303,7 +303,7 @@ static sn_status check_isa(reader *r, const sn_program *p) {
   return SN_OK;
 }
 
-sn_status sn_image_read(sn_diag *d, const char *name, sn_program *p) {
+sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p) {
   reader r = {d, name, p->arena, NULL, NULL, SN_OK};
   sn_image_header h;
   SN_TRY(read_header(&r, p, &h));

@@ -114,7 +114,7 @@ static void copy_constants(const sn_program_spec *s, uint8_t *to) {
   }
 }
 
-sn_status sn_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes) {
+sn_status sn_program_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes) {
   *out = NULL;
   *n_bytes = 0;
   sn_str meta = {0};

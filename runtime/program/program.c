@@ -48,7 +48,7 @@ static sn_status program_alloc(sn_diag *d, sn_program **out) {
 }
 
 static sn_status open_image(sn_diag *d, const char *name, sn_program *p, sn_program **out) {
-  sn_status s = sn_image_read(d, name, p);
+  sn_status s = sn_program_image_read(d, name, p);
   if (s == SN_OK) s = place_code(d, p);
   if (s != SN_OK) destroy(p);
   else *out = p;
@@ -60,7 +60,7 @@ sn_status sn_program_build(sn_diag *d, const sn_program_spec *spec, sn_program *
   sn_program *p;
   uint8_t *image;
   size_t n;
-  SN_TRY(sn_image_write(d, spec, &image, &n));
+  SN_TRY(sn_program_image_write(d, spec, &image, &n));
   sn_status s = program_alloc(d, &p);
   if (s != SN_OK) {
     sn_free_aligned(image);

@@ -42,9 +42,9 @@ struct sn_program {
   bool result_is_tuple;
 };
 
-sn_status sn_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes); /* freed by sn_free_aligned */
+sn_status sn_program_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes); /* freed by sn_free_aligned */
 /* Reads and checks everything into p's tables; p->bytes, p->n_bytes and p->arena are set. `name`: for messages. */
-sn_status sn_image_read(sn_diag *d, const char *name, sn_program *p);
+sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p);
 /* The table of imports.def. */
 const void *const *sn_imports(void);
 sn_program *sn_context_program(const sn_context *c);
