@@ -87,6 +87,7 @@ static sn_status make_model(trainer *t) {
 static sn_status open_data(trainer *t) {
   const sn_model_info *i = sn_model_get_info(t->model);
   const char *spec = sn_opt_text(t->o, "data");
+  if (!i->channels) return sn_error(t->d, SN_NOWHERE, SN_ERR_MISMATCH, "a %s reads tokens; the data are images", i->type);
   sn_image_transform_init(&t->transform, i->height, i->width);
   char *file = find_file(t, "preprocessor", "preprocessor_config.json");
   sn_status s = file ? sn_image_transform_read(t->d, file, &t->transform) : SN_OK;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const sn_model_kind *const kinds[] = {&sn_model_vit, &sn_model_mlp, &sn_model_linear, &sn_model_convnet};
+static const sn_model_kind *const kinds[] = {&sn_model_vit, &sn_model_mlp, &sn_model_linear, &sn_model_convnet, &sn_model_bert, &sn_model_gpt};
 
 /* Configurations that have a name. */
 static const struct { const char *name, *config; } presets[] = {
@@ -18,10 +18,12 @@ static const struct { const char *name, *config; } presets[] = {
     {"linear", "{\"model_type\": \"linear\"}"},
     {"linear-regression", "{\"model_type\": \"linear\", \"loss\": \"mse\"}"},
     {"convnet", "{\"model_type\": \"convnet\"}"},
+    {"bert", "{\"model_type\": \"bert\"}"},
+    {"gpt", "{\"model_type\": \"gpt2\"}"},
 };
 enum { N_KINDS = (int)(sizeof kinds / sizeof *kinds), N_PRESETS = (int)(sizeof presets / sizeof *presets) };
 
-const char *sn_model_presets(void) { return "vit-b16, vit-tiny, vit-digits, mlp, linear, linear-regression, convnet"; }
+const char *sn_model_presets(void) { return "vit-b16, vit-tiny, vit-digits, mlp, linear, linear-regression, convnet, bert, gpt"; }
 
 void sn_model_options_init(sn_model_options *o) { *o = (sn_model_options){.struct_size = sizeof *o, .layout = SN_NCHW}; }
 
@@ -134,6 +136,17 @@ void sn_model_image_input(sn_model *m) {
   m->spec.input_name = "pixel_values";
 }
 
+sn_status sn_model_token_input(sn_model *m, int64_t length, int64_t positions) {
+  if (length < 0 || length > positions)
+    return sn_error(m->json.d, (sn_loc){m->json.path, 0, 0}, SN_ERR_USAGE, "a length of %lld tokens; the model has %lld positions", (long long)length, (long long)positions);
+  m->input_dims[0] = length ? length : positions;
+  m->spec.input_type = SN_TYPE_S32;
+  m->spec.input_rank = 1;
+  m->spec.input_dims = m->input_dims;
+  m->spec.input_name = "input_ids";
+  return SN_OK;
+}
+
 /* ---- creation -------------------------------------------------------------------------------------------------------- */
 
 static const sn_model_kind *find_kind(const char *type) {
@@ -171,10 +184,10 @@ static sn_status settle_kind(sn_diag *d, const char *name, sn_model *m) {
   m->kind = find_kind(type);
   if (!m->kind) {
     sn_status s = sn_error(d, sn_json_loc(&m->json, "model_type"), SN_ERR_UNSUPPORTED, "model_type `%s` is not known", type ? type : "(missing)");
-    sn_hint(d, "known are vit, mlp, linear, convnet");
+    sn_hint(d, "known are vit, bert, gpt2, mlp, linear, convnet");
     return s;
   }
-  if (!name || strncmp(name, type, strlen(type)) == 0) return SN_OK;
+  if (!name || strncmp(name, type, strlen(type)) == 0 || strncmp(name, type, strlen(name)) == 0) return SN_OK; /* "vit-b16" is a vit, "gpt" a gpt2 */
   return sn_error(d, sn_json_loc(&m->json, "model_type"), SN_ERR_MISMATCH, "the configuration is of a `%s`, asked for was `%s`", type, name);
 }
 
@@ -244,7 +257,8 @@ static bool set_size(cJSON *root, const sn_model_info *info) {
 
 sn_status sn_model_write_config(sn_diag *d, const sn_model *m, const char *path) {
   cJSON *root = cJSON_Duplicate(m->json.root, true);
-  bool ok = root && set_labels(root, &m->info) && (m->kind == &sn_model_vit || set_size(root, &m->info));
+  bool ok = root && (m->info.n_labels == 0 || set_labels(root, &m->info));
+  if (ok && m->info.channels && m->kind != &sn_model_vit) ok = set_size(root, &m->info);
   char *text = ok ? cJSON_Print(root) : NULL;
   sn_str s = {0};
   if (text) sn_str_printf(&s, "%s\n", text);

@@ -12,7 +12,7 @@ typedef struct sn_model_kind {
   sn_status (*read)(sn_diag *d, sn_model *m, const sn_model_options *o);
 } sn_model_kind;
 
-extern const sn_model_kind sn_model_vit, sn_model_mlp, sn_model_linear, sn_model_convnet;
+extern const sn_model_kind sn_model_vit, sn_model_mlp, sn_model_linear, sn_model_convnet, sn_model_bert, sn_model_gpt;
 
 struct sn_model {
   const sn_model_kind *kind;
@@ -39,6 +39,8 @@ SN_NODISCARD sn_status sn_model_read_fields(sn_model *m, const sn_field *table, 
 SN_NODISCARD sn_status sn_model_read_labels(sn_model *m, const sn_model_options *o);
 /* An image model's input: channels, height and width of m->info in its layout. */
 void sn_model_image_input(sn_model *m);
+/* A token model's input: `length` ids (0: as many as there are positions). */
+SN_NODISCARD sn_status sn_model_token_input(sn_model *m, int64_t length, int64_t positions);
 /* Finds hidden_act and the like; refuses unknown ones with the list of those known. */
 SN_NODISCARD sn_status sn_model_activation(const sn_model *m, const char *key, const char *name, sn_activation *out);
 

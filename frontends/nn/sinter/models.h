@@ -19,6 +19,10 @@ typedef struct sn_model_options {
   int64_t n_label_names;           /* used only when this is the number of labels */
   int64_t channels, height, width; /* of the images; 0: as the configuration says */
   sn_conv_layout layout;           /* how images come; SN_NHWC is the zero value */
+  int64_t length;                  /* of bert's and gpt's inputs; 0: all positions of the model */
+  bool mask_padding;               /* bert: do not attend to tokens equal to pad_token_id */
+  int64_t lora_rank;               /* gpt: low-rank companions of attention's projection, named …lora_A.weight and …lora_B.weight; 0: none */
+  double lora_alpha;               /* their scale is alpha / rank */
 } sn_model_options;
 /* layout is SN_NCHW, as Hugging Face's pixel_values are. */
 void sn_model_options_init(sn_model_options *o);
@@ -32,14 +36,18 @@ bool sn_model_is_preset(const char *name);
 
 typedef struct sn_model_info {
   const char *type;   /* model_type: "vit" */
-  int64_t n_labels;
+  int64_t n_labels;       /* 0: a language model */
   const char *const *label_names;
-  int64_t channels, height, width;
+  int64_t channels, height, width; /* 0: not a model of images */
   sn_conv_layout layout;
   const char *const *head; /* names of the classifier's parameters begin with one of these; ends with NULL */
 } sn_model_info;
 const sn_model_info *sn_model_get_info(const sn_model *m);
 const sn_model_spec *sn_model_get_spec(const sn_model *m);
+/* Generation with a key-value cache, a gpt only: (parameters, keys, values, position s32, input_ids s32[batch, chunk]) -> (keys, values, position + chunk,
+ * next s32[batch]: the likeliest token behind the chunk, its logits f32[batch, vocabulary]). keys and values are f32[layers, batch, positions, heads, head
+ * size], at first of any content; caches and position are aliased. Chunks may be as long as a prompt, or 1. position + chunk must not pass `positions`. */
+SN_NODISCARD sn_status sn_decode_step_build(sn_diag *d, const sn_model *m, sn_params *t, int64_t batch, int64_t chunk, int64_t positions, sn_module **out);
 /* Writes config.json: the one that was read, with what the options changed. */
 SN_NODISCARD sn_status sn_model_write_config(sn_diag *d, const sn_model *m, const char *path);
 

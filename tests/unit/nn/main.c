@@ -60,6 +60,7 @@ int main(void) {
   suite_add_tcase(s, models_tests());
   suite_add_tcase(s, steps_tests());
   suite_add_tcase(s, vit_tiny_tests());
+  suite_add_tcase(s, text_models_tests());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);

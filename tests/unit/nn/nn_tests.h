@@ -12,6 +12,7 @@ TCase *layers_tests(void);
 TCase *models_tests(void);
 TCase *steps_tests(void);
 TCase *vit_tiny_tests(void);
+TCase *text_models_tests(void);
 
 /* Ends the test with everything d holds unless s is SN_OK. */
 void must(sn_diag *d, sn_status s);

@@ -35,7 +35,7 @@ static sn_status create(sn_diag *d, const char *name, const char *config, sn_mod
 
 static const struct { const char *name; int64_t parameters; } sizes[] = {
     {"vit-b16", 86567656}, /* as torchvision and transformers count google/vit-base-patch16-224 */
-    {"vit-tiny", 0}, {"vit-digits", 0}, {"mlp", 192 * 256 + 256 + 256 * 2 + 2}, {"linear", 192 * 2 + 2}, {"linear-regression", 386}, {"convnet", 0}};
+    {"vit-tiny", 0}, {"vit-digits", 0}, {"mlp", 192 * 256 + 256 + 256 * 2 + 2}, {"linear", 192 * 2 + 2}, {"linear-regression", 386}, {"convnet", 0}, {"bert", 109483778} /* transformers, bert-base-uncased, two labels */, {"gpt", 124439808} /* transformers, gpt2 */};
 
 START_TEST(presets) {
   sn_diag *d;
@@ -46,6 +46,34 @@ START_TEST(presets) {
   ck_assert_ptr_nonnull(strstr(sn_model_presets(), sizes[_i].name));
   must(d, sn_model_declare(d, sn_model_get_spec(m), &t));
   if (sizes[_i].parameters) ck_assert_int_eq(sn_params_elements(t, true), sizes[_i].parameters);
+  sn_params_destroy(t);
+  sn_model_destroy(m);
+  sn_diag_destroy(d);
+}
+END_TEST
+
+/* The step of the ViT experiment: no larger than JAX's own lowered module (5,956 instructions over all computations), without custom calls. */
+START_TEST(vit_b16_step) {
+  sn_diag *d;
+  sn_model *m;
+  sn_params *t;
+  sn_step s;
+  sn_step_options o;
+  uint32_t n = 0;
+  ck_assert_int_eq(sn_diag_create(&d), SN_OK);
+  must(d, create(d, "vit-b16", NULL, &m));
+  must(d, sn_model_declare(d, sn_model_get_spec(m), &t));
+  sn_step_options_init(&o);
+  double start = sn_time();
+  must(d, sn_train_step_build(d, sn_model_get_spec(m), t, &o, &s));
+  printf("vit-b16, batch 32: built and differentiated in %.1f ms\n", 1e3 * (sn_time() - start));
+  SN_FOR_COMPUTATIONS(c, s.module) {
+    n += c->n_instrs;
+    SN_FOR_INSTRS(i, c) ck_assert_int_ne(i->op, SN_OP_CUSTOM_CALL);
+  }
+  ck_assert_msg(n <= 5956, "%u instructions", n);
+  printf("vit-b16, batch 32: %u instructions\n", n);
+  sn_step_finish(&s);
   sn_params_destroy(t);
   sn_model_destroy(m);
   sn_diag_destroy(d);
@@ -117,6 +145,7 @@ TCase *models_tests(void) {
   TCase *t = tcase_create("models");
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_loop_test(t, presets, 0, (int)(sizeof sizes / sizeof *sizes));
+  tcase_add_test(t, vit_b16_step);
   tcase_add_loop_test(t, bad_configurations, 0, (int)(sizeof faults / sizeof *faults));
   tcase_add_test(t, names_that_do_not_fit);
   tcase_add_test(t, configuration_round_trip);
