@@ -13,7 +13,8 @@ typedef struct norm {
 
 static sn_status norm_open(sn_ev_ctx *e, const sn_instr *i, const sn_shape *s, norm *n) {
   int64_t f = sn_instr_int(i, SN_ATTR_FEATURE_INDEX);
-  if (f < 0 || f >= s->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "feature_index %lld of an operand of rank %d", (long long)f, s->rank);
+  if (f < 0 || f >= s->rank)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "feature_index %lld of an operand of rank %d", (long long)f, s->rank);
   n->t = s->type;
   n->bytes = sn_type_bytes(s->type);
   n->outer = sn_ev_product((int)f, s->dims);
@@ -41,7 +42,8 @@ static void put_feature(sn_array *a, int64_t f, double v) {
 
 static sn_status three(sn_ev_ctx *e, const sn_instr *i, sn_array **outs) {
   for (int k = 0; k < 3; k++) outs[k] = NULL;
-  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 3) return sn_ev_error(e, i, SN_ERR_SHAPE, "gives three arrays");
+  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 3)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "gives three arrays");
   for (int k = 0; k < 3; k++) {
     sn_status s = sn_ev_new(e, i, i->shape->elements[k], &outs[k]);
     for (int q = 0; s != SN_OK && q < k; q++) sn_ev_release(e, outs[q]);
@@ -50,7 +52,8 @@ static sn_status three(sn_ev_ctx *e, const sn_instr *i, sn_array **outs) {
   return SN_OK;
 }
 
-static void normalise(const norm *n, const sn_array *x, sn_array *out, int64_t f, double scale, double offset, double mean, double variance) {
+static void normalise(const norm *n, const sn_array *x, sn_array *out, int64_t f, double scale, double offset,
+                      double mean, double variance) {
   double by = scale / sqrt(variance + n->epsilon);
   for (int64_t o = 0; o < n->outer; o++)
     for (int64_t q = 0; q < n->inner; q++) put(n, out, o, f, q, (at(n, x, o, f, q) - mean) * by + offset);
@@ -85,7 +88,8 @@ sn_status sn_eval_batch_norm_inference(sn_ev_ctx *e, const sn_instr *i, sn_array
   norm n;
   SN_TRY(norm_open(e, i, sn_array_shape(in[0]), &n));
   SN_TRY(sn_ev_new(e, i, i->shape, out));
-  for (int64_t f = 0; f < n.features; f++) normalise(&n, in[0], *out, f, feature(in[1], f), feature(in[2], f), feature(in[3], f), feature(in[4], f));
+  for (int64_t f = 0; f < n.features; f++)
+    normalise(&n, in[0], *out, f, feature(in[1], f), feature(in[2], f), feature(in[3], f), feature(in[4], f));
   return SN_OK;
 }
 
@@ -106,7 +110,8 @@ sn_status sn_eval_batch_norm_grad(sn_ev_ctx *e, const sn_instr *i, sn_array *con
     for (int64_t o = 0; o < n.outer; o++)
       for (int64_t q = 0; q < n.inner; q++) {
         double x = at(&n, in[0], o, f, q) - mean, g = at(&n, in[4], o, f, q);
-        put(&n, outs[0], o, f, q, feature(in[1], f) * inverse * (g - sum / n.count - x * inverse * inverse * moment / n.count));
+        put(&n, outs[0], o, f, q,
+            feature(in[1], f) * inverse * (g - sum / n.count - x * inverse * inverse * moment / n.count));
       }
     put_feature(outs[1], f, moment * inverse);
     put_feature(outs[2], f, sum);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Collectives: the members of a group meet at (instruction, group, round). Who comes early leaves its operands and waits; the last one computes
- * every member's result, in the order of the group, so that no result depends on who came when. */
+/* Collectives: the members of a group meet at (instruction, group, round). Who comes early leaves its operands and
+ * waits; the last one computes every member's result, in the order of the group, so that no result depends on who came
+ * when. */
 #include "eval_internal.h"
 
 typedef struct sn_ev_meeting {
@@ -33,10 +34,10 @@ static void meeting_destroy(meeting *m, sn_ev_ctx *e) {
   sn_free(m);
 }
 
-/* ---- who takes part ------------------------------------------------------------------------------------------------------ */
+/* ---- who takes part ---- */
 
-/* What the ids of groups and pairs mean (XLA's CollectiveOpGroupMode): replicas of one's own partition; partitions of one's own replica;
- * replicas with all their partitions; or all processes. */
+/* What the ids of groups and pairs mean (XLA's CollectiveOpGroupMode): replicas of one's own partition; partitions of
+ * one's own replica; replicas with all their partitions; or all processes. */
 typedef enum id_mode { BY_REPLICA, BY_PARTITION, BY_REPLICA_ALL, BY_PROCESS } id_mode;
 
 static id_mode mode_of(const sn_instr *i) {
@@ -46,8 +47,12 @@ static id_mode mode_of(const sn_instr *i) {
   return sn_instr_bool(i, SN_ATTR_USE_GLOBAL_DEVICE_IDS) ? BY_PROCESS : BY_REPLICA_ALL;
 }
 
-static int64_t own_id(const sn_ev_ctx *e, id_mode mode) { return mode == BY_PROCESS ? e->process : mode == BY_PARTITION ? e->partition : e->replica; }
-static int64_t n_ids(const sn_ev_world *w, id_mode mode) { return mode == BY_PROCESS ? w->n : mode == BY_PARTITION ? w->partitions : w->replicas; }
+static int64_t own_id(const sn_ev_ctx *e, id_mode mode) {
+  return mode == BY_PROCESS ? e->process : mode == BY_PARTITION ? e->partition : e->replica;
+}
+static int64_t n_ids(const sn_ev_world *w, id_mode mode) {
+  return mode == BY_PROCESS ? w->n : mode == BY_PARTITION ? w->partitions : w->replicas;
+}
 
 static int add_processes(const sn_ev_ctx *e, id_mode mode, int64_t id, int *members, int n) {
   const sn_ev_world *w = e->world;
@@ -78,17 +83,20 @@ static int members_of(const sn_ev_ctx *e, const sn_instr *i, bool everyone, int 
   return n;
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------------------------------------- */
+/* ---- meeting ---- */
 
 /* How often this process ran the instruction before. */
 static sn_status next_round(sn_ev_ctx *e, const sn_instr *i, uint64_t *round) {
-  struct { uint64_t instr, process; } key = {(uint64_t)(uintptr_t)i, (uint64_t)e->process};
+  struct {
+    uint64_t instr, process;
+  } key = {(uint64_t)(uintptr_t)i, (uint64_t)e->process};
   *round = 0;
   (void)sn_map_get(e->world->occurrences, &key, sizeof key, round);
   return sn_map_set(e->world->occurrences, &key, sizeof key, *round + 1);
 }
 
-static sn_status meeting_create(sn_ev_ctx *e, const sn_instr *i, const int *members, int n, int64_t group, uint64_t round, meeting **out) {
+static sn_status meeting_create(sn_ev_ctx *e, const sn_instr *i, const int *members, int n, int64_t group,
+                                uint64_t round, meeting **out) {
   meeting *m = sn_alloc_zero(1, sizeof *m);
   *out = m;
   if (!m) return sn_ev_error(e, i, SN_ERR_MEMORY, "no memory to meet");
@@ -118,7 +126,9 @@ static sn_status join(sn_ev_ctx *e, const sn_instr *i, bool everyone, meeting **
   uint64_t round;
   int64_t group;
   *out = NULL;
-  if (e->nested) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "a collective cannot stand in a computation that is applied to elements");
+  if (e->nested)
+    return sn_ev_error(e, i, SN_ERR_UNSUPPORTED,
+                       "a collective cannot stand in a computation that is applied to elements");
   SN_TRY(sn_ev_scratch(e, i, (size_t)e->world->n, sizeof(int), &memory));
   int *members = memory, n = members_of(e, i, everyone, members, &group);
   sn_status s = next_round(e, i, &round);
@@ -145,7 +155,8 @@ static void unlink_meeting(sn_ev_ctx *e, meeting *m) {
 }
 
 /* Phase 0: sit down. Later: is everybody's result there? */
-static sn_status meet(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, bool everyone, member_fn fn, sn_array **out) {
+static sn_status meet(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, bool everyone, member_fn fn,
+                      sn_array **out) {
   sn_ev_frame *f = e->top;
   meeting *m = f->wait;
   if (f->phase == 0) {
@@ -182,10 +193,13 @@ typedef sn_status (*operand_fn)(sn_ev_ctx *e, meeting *m, int member, int k, con
 static bool starts(sn_opcode op) { return op == SN_OP_ALL_GATHER_START || op == SN_OP_COLLECTIVE_PERMUTE_START; }
 
 static sn_status each_operand(sn_ev_ctx *e, meeting *m, int member, int n, operand_fn one, sn_array **out) {
-  const sn_shape *shape = starts(m->i->op) && sn_shape_is_tuple(m->i->shape) && m->i->shape->n_elements >= 2 ? m->i->shape->elements[1] : m->i->shape;
+  const sn_shape *shape = starts(m->i->op) && sn_shape_is_tuple(m->i->shape) && m->i->shape->n_elements >= 2
+                              ? m->i->shape->elements[1]
+                              : m->i->shape;
   bool tuple = sn_shape_is_tuple(shape);
   void *memory;
-  if (tuple && shape->n_elements != n) return sn_ev_error(e, m->i, SN_ERR_SHAPE, "gives %d arrays for %d operands", shape->n_elements, n);
+  if (tuple && shape->n_elements != n)
+    return sn_ev_error(e, m->i, SN_ERR_SHAPE, "gives %d arrays for %d operands", shape->n_elements, n);
   SN_TRY(sn_ev_scratch(e, m->i, (size_t)n, sizeof(sn_array *), &memory));
   sn_array **outs = memory;
   sn_status s = SN_OK;
@@ -212,7 +226,8 @@ static sn_status each_operand(sn_ev_ctx *e, meeting *m, int member, int n, opera
   return s;
 }
 
-/* Copies `from` (whole) into `to` at position `at` of dimension `dim`; or the piece of `from` at `at` that fills `to`. */
+/* Copies `from` (whole) into `to` at position `at` of dimension `dim`; or the piece of `from` at `at` that fills `to`.
+ */
 static void place(sn_ev_ctx *e, const sn_array *from, sn_array *to, int64_t dim, int64_t at, bool take) {
   const sn_shape *piece = sn_array_shape(take ? to : from), *whole = sn_array_shape(take ? from : to);
   sn_ev_copy c;
@@ -231,11 +246,14 @@ static void place(sn_ev_ctx *e, const sn_array *from, sn_array *to, int64_t dim,
   sn_ev_copy_run(e, &c);
 }
 
-/* ---- all-gather ----------------------------------------------------------------------------------------------------------------- */
+/* ---- all-gather ---- */
 
-static sn_status check_dim(sn_ev_ctx *e, const meeting *m, const sn_shape *piece, const sn_shape *whole, int64_t dim, int64_t times) {
-  if (dim >= 0 && dim < piece->rank && piece->rank == whole->rank && whole->dims[dim] == piece->dims[dim] * times) return SN_OK;
-  return sn_ev_error(e, m->i, SN_ERR_SHAPE, "dimension %lld does not divide among %lld processes", (long long)dim, (long long)times);
+static sn_status check_dim(sn_ev_ctx *e, const meeting *m, const sn_shape *piece, const sn_shape *whole, int64_t dim,
+                           int64_t times) {
+  if (dim >= 0 && dim < piece->rank && piece->rank == whole->rank && whole->dims[dim] == piece->dims[dim] * times)
+    return SN_OK;
+  return sn_ev_error(e, m->i, SN_ERR_SHAPE, "dimension %lld does not divide among %lld processes", (long long)dim,
+                     (long long)times);
 }
 
 static sn_status gather_one(sn_ev_ctx *e, meeting *m, int member, int k, const sn_shape *shape, sn_array **out) {
@@ -246,10 +264,14 @@ static sn_status gather_one(sn_ev_ctx *e, meeting *m, int member, int k, const s
   for (int q = 0; q < m->n; q++) place(e, operand(m, q, k), *out, dims.v[0], q * piece->dims[dims.v[0]], false);
   return SN_OK;
 }
-static sn_status gather_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) { return each_operand(e, m, member, m->n_operands, gather_one, out); }
-sn_status sn_eval_all_gather(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, gather_member, out); }
+static sn_status gather_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
+  return each_operand(e, m, member, m->n_operands, gather_one, out);
+}
+sn_status sn_eval_all_gather(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, gather_member, out);
+}
 
-/* ---- reductions -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions ---- */
 
 /* Elements [first, first + n) of the sum over members, in order. */
 static sn_status sum_block(sn_ev_reducer *r, const meeting *m, int k, int64_t first, int64_t n, char *to) {
@@ -292,9 +314,13 @@ static sn_status reduce_member(sn_ev_ctx *e, meeting *m, int member, sn_array **
   }
   return each_operand(e, m, member, m->n_operands, reduce_one, out);
 }
-sn_status sn_eval_all_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, reduce_member, out); }
+sn_status sn_eval_all_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, reduce_member, out);
+}
 /* Only the root's result is defined; here everybody has it. */
-sn_status sn_eval_collective_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, reduce_member, out); }
+sn_status sn_eval_collective_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, reduce_member, out);
+}
 
 static sn_status scatter_one(sn_ev_ctx *e, meeting *m, int member, int k, const sn_shape *shape, sn_array **out) {
   sn_ints dims = sn_instr_ints(m->i, SN_ATTR_DIMENSIONS);
@@ -306,17 +332,23 @@ static sn_status scatter_one(sn_ev_ctx *e, meeting *m, int member, int k, const 
   sn_ev_release(e, sum);
   return s;
 }
-static sn_status scatter_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) { return each_operand(e, m, member, m->n_operands, scatter_one, out); }
-sn_status sn_eval_reduce_scatter(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, scatter_member, out); }
+static sn_status scatter_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
+  return each_operand(e, m, member, m->n_operands, scatter_one, out);
+}
+sn_status sn_eval_reduce_scatter(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, scatter_member, out);
+}
 
-/* ---- exchanges -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- exchanges ---- */
 
 /* One array cut along a dimension: part `member` of everybody, joined along it. */
 static sn_status exchange_cut(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
   int64_t dim = sn_instr_ints(m->i, SN_ATTR_DIMENSIONS).v[0], dims[SN_MAX_RANK];
   const sn_shape *s = m->i->shape;
   sn_array *part = NULL;
-  if (dim < 0 || dim >= s->rank || s->dims[dim] % m->n) return sn_ev_error(e, m->i, SN_ERR_SHAPE, "dimension %lld does not divide among %d processes", (long long)dim, m->n);
+  if (dim < 0 || dim >= s->rank || s->dims[dim] % m->n)
+    return sn_ev_error(e, m->i, SN_ERR_SHAPE, "dimension %lld does not divide among %d processes", (long long)dim,
+                       m->n);
   memcpy(dims, s->dims, (size_t)s->rank * sizeof *dims);
   dims[dim] /= m->n;
   SN_TRY(sn_ev_new(e, m->i, s, out));
@@ -332,40 +364,51 @@ static sn_status exchange_cut(sn_ev_ctx *e, meeting *m, int member, sn_array **o
 /* Operand k is for member k: the result is what everybody has for this one. */
 static sn_status exchange_one(sn_ev_ctx *e, meeting *m, int member, int k, const sn_shape *shape, sn_array **out) {
   (void)shape;
-  if (m->n_operands != m->n) return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%d operands for %d processes", m->n_operands, m->n);
+  if (m->n_operands != m->n)
+    return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%d operands for %d processes", m->n_operands, m->n);
   *out = sn_array_retain(operand(m, k, member));
   return SN_OK;
 }
 static sn_status exchange_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
-  if (sn_instr_ints(m->i, SN_ATTR_DIMENSIONS).n > 0 && !sn_shape_is_tuple(m->i->shape)) return exchange_cut(e, m, member, out);
+  if (sn_instr_ints(m->i, SN_ATTR_DIMENSIONS).n > 0 && !sn_shape_is_tuple(m->i->shape))
+    return exchange_cut(e, m, member, out);
   return each_operand(e, m, member, m->n_operands, exchange_one, out);
 }
-sn_status sn_eval_all_to_all(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, exchange_member, out); }
+sn_status sn_eval_all_to_all(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, exchange_member, out);
+}
 
 static int64_t int_at(const sn_array *a, int64_t k) {
   sn_type t = sn_array_shape(a)->type;
   return sn_load_i64(t, (const char *)sn_array_data(a) + (size_t)k * sn_type_bytes(t));
 }
 
-/* Operands: input, output, input offsets, send sizes, output offsets, receive sizes. Offsets count rows; entry k is for member k / (entries a member). */
+/* Operands: input, output, input offsets, send sizes, output offsets, receive sizes. Offsets count rows; entry k is for
+ * member k / (entries a member). */
 static sn_status ragged_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
   const sn_shape *s = sn_array_shape(operand(m, member, 1));
   int64_t entries = sn_shape_elements(sn_array_shape(operand(m, member, 2))), each = entries / m->n;
   size_t row = sn_type_bytes(s->type) * (size_t)sn_ev_product(s->rank - 1, s->dims + 1);
-  if (entries % m->n) return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%lld offsets for %d processes", (long long)entries, m->n);
+  if (entries % m->n)
+    return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%lld offsets for %d processes", (long long)entries, m->n);
   SN_TRY(sn_ev_new(e, m->i, s, out));
   memcpy(sn_array_data(*out), sn_array_data(operand(m, member, 1)), sn_array_bytes(*out));
   for (int from = 0; from < m->n; from++)
     for (int64_t k = member * each; k < (member + 1) * each; k++) {
       const sn_array *input = operand(m, from, 0);
-      int64_t at = int_at(operand(m, from, 2), k), n = int_at(operand(m, from, 3), k), to = int_at(operand(m, from, 4), k);
+      int64_t at = int_at(operand(m, from, 2), k), n = int_at(operand(m, from, 3), k),
+              to = int_at(operand(m, from, 4), k);
       if (n < 0 || at < 0 || to < 0 || n > sn_array_shape(input)->dims[0] - at || n > s->dims[0] - to)
-        return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%lld rows from %lld to %lld do not lie inside", (long long)n, (long long)at, (long long)to);
-      memcpy((char *)sn_array_data(*out) + (size_t)to * row, (const char *)sn_array_data(input) + (size_t)at * row, (size_t)n * row);
+        return sn_ev_error(e, m->i, SN_ERR_SHAPE, "%lld rows from %lld to %lld do not lie inside", (long long)n,
+                           (long long)at, (long long)to);
+      memcpy((char *)sn_array_data(*out) + (size_t)to * row, (const char *)sn_array_data(input) + (size_t)at * row,
+             (size_t)n * row);
     }
   return SN_OK;
 }
-sn_status sn_eval_ragged_all_to_all(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, ragged_member, out); }
+sn_status sn_eval_ragged_all_to_all(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, ragged_member, out);
+}
 
 static sn_status broadcast_one(sn_ev_ctx *e, meeting *m, int member, int k, const sn_shape *shape, sn_array **out) {
   (void)e;
@@ -374,9 +417,13 @@ static sn_status broadcast_one(sn_ev_ctx *e, meeting *m, int member, int k, cons
   *out = sn_array_retain(operand(m, 0, k));
   return SN_OK;
 }
-static sn_status broadcast_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) { return each_operand(e, m, member, m->n_operands, broadcast_one, out); }
+static sn_status broadcast_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
+  return each_operand(e, m, member, m->n_operands, broadcast_one, out);
+}
 /* A process that no group holds gets zeros. */
-sn_status sn_eval_collective_broadcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, false, broadcast_member, out); }
+sn_status sn_eval_collective_broadcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, false, broadcast_member, out);
+}
 
 /* Who is nobody's target gets zeros. Seats are ids here, because everybody takes part. */
 static sn_status permute_one(sn_ev_ctx *e, meeting *m, int member, int k, const sn_shape *shape, sn_array **out) {
@@ -389,12 +436,15 @@ static sn_status permute_one(sn_ev_ctx *e, meeting *m, int member, int k, const 
   return sn_ev_new_zero(e, m->i, shape, out);
 }
 static sn_status permute_member(sn_ev_ctx *e, meeting *m, int member, sn_array **out) {
-  if (sn_instr_attr(m->i, SN_ATTR_PERMUTE_SLICE_SIZES)) return sn_ev_error(e, m->i, SN_ERR_UNSUPPORTED, "the form on slices of buffers is not interpreted");
+  if (sn_instr_attr(m->i, SN_ATTR_PERMUTE_SLICE_SIZES))
+    return sn_ev_error(e, m->i, SN_ERR_UNSUPPORTED, "the form on slices of buffers is not interpreted");
   return each_operand(e, m, member, m->n_operands, permute_one, out);
 }
-sn_status sn_eval_collective_permute(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return meet(e, i, in, true, permute_member, out); }
+sn_status sn_eval_collective_permute(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return meet(e, i, in, true, permute_member, out);
+}
 
-/* ---- who am I -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- who am I ---- */
 
 static sn_status put_u32(sn_ev_ctx *e, const sn_instr *i, int v, sn_array **out) {
   SN_TRY(sn_ev_new(e, i, i->shape, out));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Tuples and control flow. An evaluator that needs a computation leaves a request and is called again with the result in its frame;
- * frame->phase says where it stands. */
+/* Tuples and control flow. An evaluator that needs a computation leaves a request and is called again with the result
+ * in its frame; frame->phase says where it stands. */
 #include "eval_internal.h"
 
 sn_status sn_ev_enter(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args) {
-  if ((uint32_t)n != c->n_params) return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s takes %u parameters, got %d", c->name, (unsigned)c->n_params, n);
+  if ((uint32_t)n != c->n_params)
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s takes %u parameters, got %d", c->name,
+                       (unsigned)c->n_params, n);
   if (!c->root) return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s has no root", c->name);
   sn_array **own = sn_alloc_zero((size_t)n + 1, sizeof *own);
   if (!own) return sn_ev_error(e, i, SN_ERR_MEMORY, "no memory for %d arguments", n);
@@ -38,7 +40,9 @@ sn_status sn_eval_parameter(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in
   int64_t n = sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER);
   sn_ev_frame *f = e->top;
   (void)in;
-  if (n < 0 || n >= f->n_args || !f->args[n]) return sn_ev_error(e, i, SN_ERR_VERIFY, "there is no argument %lld, or it was taken by another parameter", (long long)n);
+  if (n < 0 || n >= f->n_args || !f->args[n])
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "there is no argument %lld, or it was taken by another parameter",
+                       (long long)n);
   *out = f->args[n];
   f->args[n] = NULL;
   return SN_OK;
@@ -51,7 +55,8 @@ sn_status sn_eval_tuple(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn
 
 sn_status sn_eval_get_tuple_element(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   int64_t k = sn_instr_int(i, SN_ATTR_INDEX);
-  if (k < 0 || k >= sn_array_n_elements(in[0])) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "index %lld of a tuple of %d", (long long)k, sn_array_n_elements(in[0]));
+  if (k < 0 || k >= sn_array_n_elements(in[0]))
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "index %lld of a tuple of %d", (long long)k, sn_array_n_elements(in[0]));
   *out = sn_array_retain(sn_array_element(in[0], (int)k));
   return SN_OK;
 }
@@ -62,7 +67,9 @@ sn_status sn_eval_call(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   *out = take_returned(e);
   return SN_OK;
 }
-sn_status sn_eval_fusion(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return sn_eval_call(e, i, in, out); }
+sn_status sn_eval_fusion(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return sn_eval_call(e, i, in, out);
+}
 
 static bool is_true(const sn_array *a) { return sn_load_i64(sn_array_shape(a)->type, sn_array_data(a)) != 0; }
 
@@ -101,11 +108,12 @@ sn_status sn_eval_conditional(sn_ev_ctx *e, const sn_instr *i, sn_array *const *
   const sn_shape *s = sn_array_shape(in[0]);
   int64_t v = sn_load_i64(s->type, sn_array_data(in[0])), n = i->n_called;
   int64_t branch = s->type == SN_TYPE_PRED ? (v ? 0 : 1) : v < 0 || v >= n ? n - 1 : v;
-  if (branch + 1 >= (int64_t)i->n_operands) return sn_ev_error(e, i, SN_ERR_VERIFY, "branch %lld has no operand", (long long)branch);
+  if (branch + 1 >= (int64_t)i->n_operands)
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "branch %lld has no operand", (long long)branch);
   return enter_with_operands(e, i, i->called[branch], (int)branch + 1, 1);
 }
 
-/* ---- tokens and asynchronous forms: what starts is done at once ---------------------------------------------------------- */
+/* ---- tokens and asynchronous forms: what starts is done at once ---- */
 
 sn_status sn_eval_after_all(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   (void)in;
@@ -170,10 +178,14 @@ static sn_status second(sn_ev_ctx *e, const sn_instr *i, const sn_array *start, 
   *out = sn_array_retain(sn_array_element(start, index));
   return SN_OK;
 }
-sn_status sn_eval_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return second(e, i, in[0], 1, out); }
+sn_status sn_eval_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return second(e, i, in[0], 1, out);
+}
 
 /* copy-start gives (destination, source, context). */
 sn_status sn_eval_copy_start(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   return sn_ev_start_tuple(e, i, in[0], sn_array_retain(in[0]), out);
 }
-sn_status sn_eval_copy_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return second(e, i, in[0], 0, out); }
+sn_status sn_eval_copy_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return second(e, i, in[0], 0, out);
+}

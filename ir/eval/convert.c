@@ -4,8 +4,12 @@
 
 #include "eval_internal.h"
 
-sn_status sn_eval_convert(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return sn_ev_elementwise(e, i, in, out); }
-sn_status sn_eval_reduce_precision(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return sn_ev_elementwise(e, i, in, out); }
+sn_status sn_eval_convert(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return sn_ev_elementwise(e, i, in, out);
+}
+sn_status sn_eval_reduce_precision(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return sn_ev_elementwise(e, i, in, out);
+}
 
 /* Values never change in place while others hold them, so that a copy may share. */
 sn_status sn_eval_copy(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
@@ -14,10 +18,14 @@ sn_status sn_eval_copy(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   *out = sn_array_retain(in[0]);
   return SN_OK;
 }
-sn_status sn_eval_identity(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return sn_eval_copy(e, i, in, out); }
-sn_status sn_eval_shuffle(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) { return sn_eval_copy(e, i, in, out); }
+sn_status sn_eval_identity(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return sn_eval_copy(e, i, in, out);
+}
+sn_status sn_eval_shuffle(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  return sn_eval_copy(e, i, in, out);
+}
 
-/* ---- bitcast-convert --------------------------------------------------------------------------------------------------- */
+/* ---- bitcast-convert ---- */
 
 /* Sub-byte values are packed low bits first before they are read again at another width. */
 static uint8_t low_mask(int bits) { return (uint8_t)((1u << bits) - 1); }
@@ -27,7 +35,8 @@ static void bits_split(sn_type to, uint8_t *dst, const uint8_t *src, int64_t n, 
   for (int64_t j = 0; j < n; j++)
     for (int q = 0; q < ratio; q++) {
       int at = q * bits;
-      dst[j * ratio + q] = (uint8_t)(src[(j * ratio * bits + at) / 8] >> ((j * ratio * bits + at) % 8)) & low_mask(bits);
+      dst[j * ratio + q] =
+          (uint8_t)(src[(j * ratio * bits + at) / 8] >> ((j * ratio * bits + at) % 8)) & low_mask(bits);
     }
   if (sn_type_is_integer(to)) sn_ev_wrap(to, n * ratio, dst);
 }
@@ -48,7 +57,8 @@ sn_status sn_eval_bitcast_convert(sn_ev_ctx *e, const sn_instr *i, sn_array *con
   uint8_t *dst = sn_array_data(*out);
   int64_t n_from = sn_shape_elements(sn_array_shape(in[0])), n_to = sn_shape_elements(i->shape);
   if (n_from * fb != n_to * tb)
-    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld elements of %d bits do not make %lld of %d", (long long)n_from, fb, (long long)n_to, tb);
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld elements of %d bits do not make %lld of %d", (long long)n_from, fb,
+                       (long long)n_to, tb);
   if (fb == tb && fb < 8) {
     memcpy(dst, src, (size_t)n_to);
     if (sn_type_is_integer(to))
@@ -67,7 +77,7 @@ sn_status sn_eval_bitcast_convert(sn_ev_ctx *e, const sn_instr *i, sn_array *con
   return SN_OK;
 }
 
-/* ---- bitcast -------------------------------------------------------------------------------------------------------------- */
+/* ---- bitcast ---- */
 
 static void physical_strides(const sn_shape *s, int64_t *strides) {
   int64_t at = 1;
@@ -101,7 +111,8 @@ sn_status sn_eval_bitcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, 
   const sn_shape *from = sn_operand_shape(i, 0), *to = i->shape;
   if (!sn_shape_is_array(from) || !sn_shape_is_array(to)) return sn_eval_copy(e, i, in, out);
   if (sn_shape_bytes(from) != sn_shape_bytes(to))
-    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld bytes cannot be read as %lld", (long long)sn_shape_bytes(from), (long long)sn_shape_bytes(to));
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld bytes cannot be read as %lld", (long long)sn_shape_bytes(from),
+                       (long long)sn_shape_bytes(to));
   SN_TRY(sn_ev_new(e, i, to, out));
   size_t bytes = sn_array_bytes(*out);
   const char *src = sn_array_data(in[0]);
@@ -123,9 +134,10 @@ sn_status sn_eval_bitcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, 
   return SN_OK;
 }
 
-/* ---- stochastic-convert ------------------------------------------------------------------------------------------------------ */
+/* ---- stochastic-convert ---- */
 
-/* Rounds away from zero with the probability of the part cut off: where the random number, read as a fraction, is below it. */
+/* Rounds away from zero with the probability of the part cut off: where the random number, read as a fraction, is below
+ * it. */
 static double stochastic(double x, double fraction, sn_type to, const void *toward_zero) {
   double below = sn_load_f64(to, toward_zero);
   if (isnan(x) || isinf(x) || below == x) return x;

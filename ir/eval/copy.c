@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Strided copies: what every op that only moves data comes down to. Dims that lie behind one another are merged; transposes go in tiles. */
+/* Strided copies: what every op that only moves data comes down to. Dims that lie behind one another are merged;
+ * transposes go in tiles. */
 #include "eval_internal.h"
 
 enum { TILE = 32, ITEM_BYTES = 1 << 17 };
@@ -36,17 +37,19 @@ void sn_ev_sizes(const sn_array *a, int64_t *sizes) {
   for (int d = 0; d < s->rank; d++) sizes[d] = dynamic ? dynamic[d] : s->dims[d];
 }
 
-/* ---- inner loops --------------------------------------------------------------------------------------------------------- */
+/* ---- inner loops ---- */
 
-typedef struct pair64 { uint64_t a, b; } pair64;
-#define LINE(name, T)                                                                                     \
-  static void name(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) {                       \
-    T *o = (T *)(void *)dst;                                                                              \
-    const T *v = (const T *)(const void *)src;                                                            \
-    if (ds == 1)                                                                                          \
-      for (int64_t j = 0; j < n; j++) o[j] = v[j * ss];                                                   \
-    else                                                                                                  \
-      for (int64_t j = 0; j < n; j++) o[j * ds] = v[j * ss];                                              \
+typedef struct pair64 {
+  uint64_t a, b;
+} pair64;
+#define LINE(name, T)                                                               \
+  static void name(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) { \
+    T *o = (T *)(void *)dst;                                                        \
+    const T *v = (const T *)(const void *)src;                                      \
+    if (ds == 1)                                                                    \
+      for (int64_t j = 0; j < n; j++) o[j] = v[j * ss];                             \
+    else                                                                            \
+      for (int64_t j = 0; j < n; j++) o[j * ds] = v[j * ss];                        \
   }
 LINE(line_1, uint8_t)
 LINE(line_2, uint16_t)
@@ -64,15 +67,25 @@ static void line(size_t bytes, char *dst, int64_t ds, const char *src, int64_t s
     return;
   }
   switch (bytes) {
-    case 1: line_1(dst, ds, src, ss, n); return;
-    case 2: line_2(dst, ds, src, ss, n); return;
-    case 4: line_4(dst, ds, src, ss, n); return;
-    case 8: line_8(dst, ds, src, ss, n); return;
-    default: line_16(dst, ds, src, ss, n); return;
+    case 1:
+      line_1(dst, ds, src, ss, n);
+      return;
+    case 2:
+      line_2(dst, ds, src, ss, n);
+      return;
+    case 4:
+      line_4(dst, ds, src, ss, n);
+      return;
+    case 8:
+      line_8(dst, ds, src, ss, n);
+      return;
+    default:
+      line_16(dst, ds, src, ss, n);
+      return;
   }
 }
 
-/* ---- order of dims --------------------------------------------------------------------------------------------------------- */
+/* ---- order of dims ---- */
 
 static void swap_dims(sn_ev_copy *c, int a, int b) {
   int64_t t[3] = {c->dims[a], c->dst_stride[a], c->src_stride[a]};
@@ -111,7 +124,8 @@ static void normalise(sn_ev_copy *c) {
   c->rank = r ? w + 1 : 0;
 }
 
-/* The inner dim is written in one stretch but read with jumps, and another dim is read in one stretch: a transpose. Returns that dim or -1. */
+/* The inner dim is written in one stretch but read with jumps, and another dim is read in one stretch: a transpose.
+ * Returns that dim or -1. */
 static int tile_dim(const sn_ev_copy *c) {
   int in = c->rank - 1;
   if (c->rank < 2 || magnitude(c->src_stride[in]) <= 1 || c->dims[in] < 4) return -1;
@@ -121,9 +135,9 @@ static int tile_dim(const sn_ev_copy *c) {
 }
 
 typedef struct work {
-  sn_ev_copy c;     /* the last one or two dims are the inner loop */
+  sn_ev_copy c; /* the last one or two dims are the inner loop */
   int inner;
-  int64_t first;    /* dims[0] is split over items of this many */
+  int64_t first; /* dims[0] is split over items of this many */
 } work;
 
 static void copy_tile(const sn_ev_copy *c, char *dst, const char *src) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* dot, ragged-dot and scaled-dot: operands are brought to [batch, free, contracted], then multiplied as matrices.
- * A dot algorithm splits f32 operands into terms of fewer bits; each product of terms is exact in f64, so the result is what the algorithm defines,
- * rounded once. */
+ * A dot algorithm splits f32 operands into terms of fewer bits; each product of terms is exact in f64, so the result is
+ * what the algorithm defines, rounded once. */
 #include <math.h>
 
 #include "eval_internal.h"
 
 typedef struct side {
   sn_type type;
-  const char *data;    /* [batch, free, k] row-major */
+  const char *data; /* [batch, free, k] row-major */
   char *owned;
   int64_t batch, free, k;
 } side;
@@ -19,9 +19,9 @@ typedef struct dot_job {
   sn_type out_type;
   char *out;
   int64_t m, n;
-  int term_a, term_b;  /* which part of a split operand; -1: the whole value */
-  int mantissa;        /* bits of a part */
-  bool add;            /* accumulate into `sums` instead of storing */
+  int term_a, term_b; /* which part of a split operand; -1: the whole value */
+  int mantissa;       /* bits of a part */
+  bool add;           /* accumulate into `sums` instead of storing */
   double *sums;
 } dot_job;
 
@@ -38,12 +38,14 @@ static int free_dims(const sn_shape *s, sn_ints batch, sn_ints contracting, int6
 }
 
 /* The operand as [batch, free, contracted]: as it lies, or in memory of its own. */
-static sn_status side_open(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, sn_ints batch, sn_ints contracting, side *out) {
+static sn_status side_open(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, sn_ints batch, sn_ints contracting,
+                           side *out) {
   const sn_shape *s = sn_array_shape(a);
   int64_t order[SN_MAX_RANK], strides[SN_MAX_RANK];
   int n = 0;
   memset(out, 0, sizeof *out);
-  if (batch.n + contracting.n > s->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "more dimension numbers than dimensions");
+  if (batch.n + contracting.n > s->rank)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "more dimension numbers than dimensions");
   for (int64_t k = 0; k < batch.n; k++) order[n++] = batch.v[k];
   n += free_dims(s, batch, contracting, order + n);
   for (int64_t k = 0; k < contracting.n; k++) order[n++] = contracting.v[k];
@@ -65,7 +67,8 @@ static sn_status side_open(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, s
   out->data = sn_array_data(a);
   if (in_place || sn_array_bytes(a) == 0) return SN_OK;
   out->owned = sn_alloc_aligned(64, sn_array_bytes(a));
-  if (!out->owned) return sn_ev_error(e, i, SN_ERR_MEMORY, "no memory to reorder an operand of %zu bytes", sn_array_bytes(a));
+  if (!out->owned)
+    return sn_ev_error(e, i, SN_ERR_MEMORY, "no memory to reorder an operand of %zu bytes", sn_array_bytes(a));
   sn_ev_strides(n, c.dims, c.dst_stride);
   c.dst = out->owned;
   c.src = out->data;
@@ -74,21 +77,23 @@ static sn_status side_open(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, s
   return SN_OK;
 }
 
-/* ---- the algorithms ---------------------------------------------------------------------------------------------------- */
+/* ---- the algorithms ---- */
 
 /* f32 operands as sums of up to three parts of `mantissa` bits; the products of parts (i, j) that count. */
 typedef struct algorithm_row {
   int algorithm, mantissa, n_products;
-  struct { int8_t a, b; } products[9];
+  struct {
+    int8_t a, b;
+  } products[9];
 } algorithm_row;
 static const algorithm_row algorithms[] = {
-  {SN_DOT_ALGORITHM_BF16_BF16_BF16, 7, 1, {{0, 0}}},
-  {SN_DOT_ALGORITHM_BF16_BF16_F32, 7, 1, {{0, 0}}},
-  {SN_DOT_ALGORITHM_BF16_BF16_F32_X3, 7, 3, {{0, 1}, {1, 0}, {0, 0}}},
-  {SN_DOT_ALGORITHM_BF16_BF16_F32_X6, 7, 6, {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}},
-  {SN_DOT_ALGORITHM_BF16_BF16_F32_X9, 7, 9, {{2, 2}, {1, 2}, {2, 1}, {1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}},
-  {SN_DOT_ALGORITHM_TF32_TF32_F32, 10, 1, {{0, 0}}},
-  {SN_DOT_ALGORITHM_TF32_TF32_F32_X3, 10, 3, {{0, 1}, {1, 0}, {0, 0}}},
+    {SN_DOT_ALGORITHM_BF16_BF16_BF16, 7, 1, {{0, 0}}},
+    {SN_DOT_ALGORITHM_BF16_BF16_F32, 7, 1, {{0, 0}}},
+    {SN_DOT_ALGORITHM_BF16_BF16_F32_X3, 7, 3, {{0, 1}, {1, 0}, {0, 0}}},
+    {SN_DOT_ALGORITHM_BF16_BF16_F32_X6, 7, 6, {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}},
+    {SN_DOT_ALGORITHM_BF16_BF16_F32_X9, 7, 9, {{2, 2}, {1, 2}, {2, 1}, {1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}},
+    {SN_DOT_ALGORITHM_TF32_TF32_F32, 10, 1, {{0, 0}}},
+    {SN_DOT_ALGORITHM_TF32_TF32_F32_X3, 10, 3, {{0, 1}, {1, 0}, {0, 0}}},
 };
 
 static double round_to(double x, int mantissa) {
@@ -135,7 +140,8 @@ static void store(void *ctx, int64_t batch, int64_t row, int64_t col, int64_t co
 
 static const algorithm_row *algorithm_of(const sn_instr *i, const dot_job *j) {
   int64_t a = sn_instr_int(i, SN_ATTR_DOT_ALGORITHM);
-  if (j->carrier != SN_EV_F64 || j->a.type != SN_TYPE_F32 || j->b.type != SN_TYPE_F32) return NULL; /* narrower operands are their own single part */
+  if (j->carrier != SN_EV_F64 || j->a.type != SN_TYPE_F32 || j->b.type != SN_TYPE_F32)
+    return NULL; /* narrower operands are their own single part */
   for (size_t r = 0; r < sizeof algorithms / sizeof algorithms[0]; r++)
     if (algorithms[r].algorithm == a) return &algorithms[r];
   return NULL;
@@ -163,14 +169,15 @@ static sn_status multiply(sn_ev_ctx *e, const sn_instr *i, dot_job *j) {
 }
 
 /* Shared by dot and the parts of the others: out has b.batch x a.free x b.free elements. */
-static sn_status dot_arrays(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, const sn_array *b, sn_ints lb, sn_ints lc, sn_ints rb, sn_ints rc, sn_type out_type, void *out) {
+static sn_status dot_arrays(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, const sn_array *b, sn_ints lb,
+                            sn_ints lc, sn_ints rb, sn_ints rc, sn_type out_type, void *out) {
   dot_job j;
   memset(&j, 0, sizeof j);
   sn_status s = side_open(e, i, a, lb, lc, &j.a);
   if (s == SN_OK) s = side_open(e, i, b, rb, rc, &j.b);
   if (s == SN_OK && (j.a.k != j.b.k || j.a.batch != j.b.batch))
-    s = sn_ev_error(e, i, SN_ERR_SHAPE, "operands contract %lld and %lld elements in %lld and %lld products", (long long)j.a.k, (long long)j.b.k, (long long)j.a.batch,
-                    (long long)j.b.batch);
+    s = sn_ev_error(e, i, SN_ERR_SHAPE, "operands contract %lld and %lld elements in %lld and %lld products",
+                    (long long)j.a.k, (long long)j.b.k, (long long)j.a.batch, (long long)j.b.batch);
   if (s == SN_OK) {
     j.carrier = sn_ev_carrier_of(j.a.type, j.b.type, out_type);
     j.m = j.a.free;
@@ -191,14 +198,15 @@ sn_status sn_eval_dot(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_a
   if (s == SN_OK) s = sn_ev_masked(e, i, in[0], zero, &a);
   if (s == SN_OK) s = sn_ev_masked(e, i, in[1], zero, &b);
   if (s == SN_OK)
-    s = dot_arrays(e, i, a, b, sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS), sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS),
-                   sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS), i->shape->type, sn_array_data(*out));
+    s = dot_arrays(e, i, a, b, sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS),
+                   sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS),
+                   i->shape->type, sn_array_data(*out));
   sn_ev_release(e, a);
   sn_ev_release(e, b);
   return s;
 }
 
-/* ---- ragged-dot ----------------------------------------------------------------------------------------------------------- */
+/* ---- ragged-dot ---- */
 
 /* Multi-index loops in f64: ragged products are rare, and the three modes read best from the definition. */
 typedef struct ragged {
@@ -244,13 +252,16 @@ static void ragged_open(const sn_instr *i, sn_array *const *in, ragged *r) {
   r->mode = in_list(r->lc, r->ragged) ? 1 : in_list(r->lb, r->ragged) ? 2 : 0;
 }
 
-/* Groups are consecutive runs along the ragged dim; -1 behind the last one. The sizes may have batch dims in front, which are then those of lhs. */
+/* Groups are consecutive runs along the ragged dim; -1 behind the last one. The sizes may have batch dims in front,
+ * which are then those of lhs. */
 static int64_t group_of(const ragged *r, int64_t position, const int64_t *a_index) {
   const sn_shape *s = sn_array_shape(r->sizes);
   int64_t groups = s->rank ? s->dims[s->rank - 1] : 1, at = 0, row = 0;
-  for (int d = 0; d + 1 < s->rank; d++) row = row * s->dims[d] + (d < r->lb.n ? a_index[r->lb.v[d]] : a_index[r->afree[d - r->lb.n]]);
+  for (int d = 0; d + 1 < s->rank; d++)
+    row = row * s->dims[d] + (d < r->lb.n ? a_index[r->lb.v[d]] : a_index[r->afree[d - r->lb.n]]);
   for (int64_t g = 0; g < groups; g++) {
-    at += sn_load_i64(s->type, (const char *)sn_array_data(r->sizes) + (size_t)(row * groups + g) * sn_type_bytes(s->type));
+    at += sn_load_i64(s->type,
+                      (const char *)sn_array_data(r->sizes) + (size_t)(row * groups + g) * sn_type_bytes(s->type));
     if (position < at) return g;
   }
   return -1;
@@ -271,8 +282,14 @@ static void ragged_element(const ragged *r, int64_t *ai, int64_t *bi, int64_t on
     if (g < 0 || (only >= 0 && g != only)) continue;
     if (r->group.n) bi[r->group.v[0]] = g;
     double x, xi, y, yi;
-    sn_load_c128(r->as->type, (const char *)sn_array_data(r->a) + (size_t)sn_ev_dot_strides(r->as->rank, ai, r->ast) * sn_type_bytes(r->as->type), &x, &xi);
-    sn_load_c128(r->bs->type, (const char *)sn_array_data(r->b) + (size_t)sn_ev_dot_strides(r->bs->rank, bi, r->bst) * sn_type_bytes(r->bs->type), &y, &yi);
+    sn_load_c128(r->as->type,
+                 (const char *)sn_array_data(r->a) +
+                     (size_t)sn_ev_dot_strides(r->as->rank, ai, r->ast) * sn_type_bytes(r->as->type),
+                 &x, &xi);
+    sn_load_c128(r->bs->type,
+                 (const char *)sn_array_data(r->b) +
+                     (size_t)sn_ev_dot_strides(r->bs->rank, bi, r->bst) * sn_type_bytes(r->bs->type),
+                 &y, &yi);
     *re += x * y - xi * yi;
     *im += x * yi + xi * y;
   } while (sn_ev_next((int)r->lc.n, k_dims, k));
@@ -285,7 +302,8 @@ sn_status sn_eval_ragged_dot(sn_ev_ctx *e, const sn_instr *i, sn_array *const *i
   SN_TRY(sn_ev_new(e, i, i->shape, out));
   if (sn_shape_elements(i->shape) == 0) return SN_OK;
   int lead = r.mode == 1 ? 1 : 0;
-  if (i->shape->rank != lead + r.lb.n + r.n_afree + r.n_bfree) return sn_ev_error(e, i, SN_ERR_SHAPE, "the result's rank does not fit the dimension numbers");
+  if (i->shape->rank != lead + r.lb.n + r.n_afree + r.n_bfree)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "the result's rank does not fit the dimension numbers");
   do {
     int d = lead;
     for (int64_t k = 0; k < r.lb.n; k++, d++) ai[r.lb.v[k]] = bi[r.rb.v[k]] = index[d];
@@ -298,17 +316,21 @@ sn_status sn_eval_ragged_dot(sn_ev_ctx *e, const sn_instr *i, sn_array *const *i
   return SN_OK;
 }
 
-/* ---- scaled-dot ----------------------------------------------------------------------------------------------------------- */
+/* ---- scaled-dot ---- */
 
-/* Operand x scale, in f64: the scale has the operand's rank, each of its elements covers a block. A scalar scale covers all. */
+/* Operand x scale, in f64: the scale has the operand's rank, each of its elements covers a block. A scalar scale covers
+ * all. */
 static sn_status scaled(sn_ev_ctx *e, const sn_instr *i, const sn_array *a, const sn_array *scale, sn_array **out) {
   const sn_shape *s = sn_array_shape(a), *cs = sn_array_shape(scale);
   int64_t index[SN_MAX_RANK] = {0}, strides[SN_MAX_RANK], block[SN_MAX_RANK], at = 0;
   SN_TRY(sn_ev_new_dims(e, i, SN_TYPE_F64, s->rank, s->dims, out));
-  if (cs->rank != 0 && cs->rank != s->rank) return sn_ev_error(e, i, SN_ERR_SHAPE, "a scale of rank %d for an operand of rank %d", cs->rank, s->rank);
+  if (cs->rank != 0 && cs->rank != s->rank)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "a scale of rank %d for an operand of rank %d", cs->rank, s->rank);
   sn_ev_strides(cs->rank, cs->dims, strides);
   for (int d = 0; d < cs->rank; d++) {
-    if (cs->dims[d] == 0 || s->dims[d] % cs->dims[d]) return sn_ev_error(e, i, SN_ERR_SHAPE, "a scale of %lld elements for %lld", (long long)cs->dims[d], (long long)s->dims[d]);
+    if (cs->dims[d] == 0 || s->dims[d] % cs->dims[d])
+      return sn_ev_error(e, i, SN_ERR_SHAPE, "a scale of %lld elements for %lld", (long long)cs->dims[d],
+                         (long long)s->dims[d]);
     block[d] = s->dims[d] / cs->dims[d];
   }
   if (sn_shape_elements(s) == 0) return SN_OK;
@@ -329,8 +351,9 @@ sn_status sn_eval_scaled_dot(sn_ev_ctx *e, const sn_instr *i, sn_array *const *i
   if (s == SN_OK) s = scaled(e, i, in[0], in[2], &a);
   if (s == SN_OK) s = scaled(e, i, in[1], in[3], &b);
   if (s == SN_OK)
-    s = dot_arrays(e, i, a, b, sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS), sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS),
-                   sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS), i->shape->type, sn_array_data(*out));
+    s = dot_arrays(e, i, a, b, sn_instr_ints(i, SN_ATTR_LHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_LHS_CONTRACTING_DIMS),
+                   sn_instr_ints(i, SN_ATTR_RHS_BATCH_DIMS), sn_instr_ints(i, SN_ATTR_RHS_CONTRACTING_DIMS),
+                   i->shape->type, sn_array_data(*out));
   sn_ev_release(e, a);
   sn_ev_release(e, b);
   return s;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* The driver: walks computations instruction by instruction, frees values after their last use, and takes processes in turn. */
+/* The driver: walks computations instruction by instruction, frees values after their last use, and takes processes in
+ * turn. */
 #include "eval_internal.h"
 
-/* Which slot an instruction's value has. Ids are dense in the module, not in the computation: hence a table from the smallest to the largest. */
+/* Which slot an instruction's value has. Ids are dense in the module, not in the computation: hence a table from the
+ * smallest to the largest. */
 typedef struct sn_ev_plan {
   uint32_t base, n_slots;
   uint32_t slot[];
@@ -14,15 +16,17 @@ static const sn_ev_op_fn evaluators[SN_OP_COUNT] = {
 #undef SN_OP
 };
 
-enum { MAX_NESTED = 64 };   /* applied computations inside one another: these do recurse */
-enum { MAX_DEPTH = 10000 }; /* computations inside one another; the verifier refuses cycles, a hand-made module may hold one */
+enum { MAX_NESTED = 64 }; /* applied computations inside one another: these do recurse */
+enum {
+  MAX_DEPTH = 10000
+}; /* computations inside one another; the verifier refuses cycles, a hand-made module may hold one */
 
 void sn_eval_options_init(sn_eval_options *o) {
   memset(o, 0, sizeof *o);
   o->struct_size = sizeof *o;
 }
 
-/* ---- plans -------------------------------------------------------------------------------------------------------- */
+/* ---- plans ---- */
 
 static sn_status plan_create(const sn_computation *c, sn_ev_plan **out) {
   uint32_t lo = UINT32_MAX, hi = 0, n = 0;
@@ -56,7 +60,7 @@ static sn_status plan_of(sn_ev_world *w, const sn_computation *c, const sn_ev_pl
 
 static uint32_t slot_of(const sn_ev_frame *f, const sn_instr *i) { return f->plan->slot[i->id - f->plan->base]; }
 
-/* ---- frames ----------------------------------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 static void frame_drop_operands(sn_ev_ctx *e, sn_ev_frame *f) {
   for (int k = 0; k < f->n_in; k++) {
@@ -109,7 +113,8 @@ sn_status sn_ev_push(sn_ev_ctx *e, const sn_computation *c, int n, sn_array **ar
   f->n_args = n;
   sn_status s = frame_tables(e, f);
   if (s == SN_OK && e->depth >= MAX_DEPTH)
-    s = sn_error(e->d, c->loc, SN_ERR_VERIFY, "computation %s: %d computations run inside one another; is the call cyclic?", c->name, MAX_DEPTH);
+    s = sn_error(e->d, c->loc, SN_ERR_VERIFY,
+                 "computation %s: %d computations run inside one another; is the call cyclic?", c->name, MAX_DEPTH);
   else if (s != SN_OK)
     s = sn_out_of_memory(e->d, c->n_instrs * sizeof *f->values);
   if (s != SN_OK) {
@@ -139,9 +144,10 @@ void sn_ev_unwind(sn_ev_ctx *e, sn_ev_frame *down_to) {
   while (e->top != down_to) frame_pop(e);
 }
 
-/* ---- one instruction ---------------------------------------------------------------------------------------------------- */
+/* ---- one instruction ---- */
 
-/* Operands: the last user takes the frame's reference along, so that the evaluator can see a value nobody else needs. */
+/* Operands: the last user takes the frame's reference along, so that the evaluator can see a value nobody else needs.
+ */
 static void frame_take_operands(sn_ev_frame *f) {
   const sn_instr *i = f->cur;
   f->n_in = (int)i->n_operands;
@@ -157,8 +163,10 @@ static void frame_take_operands(sn_ev_frame *f) {
   f->in_ready = true;
 }
 
-static bool wants_trace(const sn_eval_options *o, const sn_instr *i) {
-  if (!o->trace) return false;
+/* What an op applies to elements is not traced: its instructions run once an element, or inside a lane program. */
+static bool wants_trace(const sn_ev_ctx *e, const sn_instr *i) {
+  const sn_eval_options *o = e->o;
+  if (!o->trace || e->nested > 0) return false;
   if (!o->trace_only) return true;
   for (const char *const *n = o->trace_only; *n; n++)
     if (strcmp(*n, i->name) == 0) return true;
@@ -167,8 +175,8 @@ static bool wants_trace(const sn_eval_options *o, const sn_instr *i) {
 
 static sn_status frame_finish_instr(sn_ev_ctx *e, sn_ev_frame *f, sn_array *value) {
   const sn_instr *i = f->cur;
-  if (wants_trace(e->o, i)) sn_ev_trace(e, i, value, f->seconds);
-  sn_status s = e->o->stop_at_nan ? sn_ev_check_nan(e, i, f->in, value) : SN_OK;
+  if (wants_trace(e, i)) sn_ev_trace(e, i, value, f->seconds);
+  sn_status s = e->o->stop_at_nan && e->nested == 0 ? sn_ev_check_nan(e, i, f->in, value) : SN_OK;
   frame_drop_operands(e, f);
   if (s != SN_OK || f->single) {
     if (s == SN_OK) {
@@ -273,10 +281,12 @@ sn_status sn_ev_run(sn_ev_ctx *e, sn_ev_frame *down_to) {
   return s;
 }
 
-sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args, sn_array **out) {
+sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args,
+                      sn_array **out) {
   *out = NULL;
   sn_ev_frame *here = e->top;
-  if (e->nested >= MAX_NESTED) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "more than %d applied computations inside one another", MAX_NESTED);
+  if (e->nested >= MAX_NESTED)
+    return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "more than %d applied computations inside one another", MAX_NESTED);
   SN_TRY(sn_ev_enter(e, i, c, n, args));
   SN_TRY(enter_requested(e));
   e->nested++;
@@ -288,9 +298,10 @@ sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, 
   return SN_OK;
 }
 
-/* ---- processes --------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
-static sn_status world_create(sn_diag *d, const sn_module *m, const sn_eval_options *o, int replicas, int partitions, sn_ev_world *w) {
+static sn_status world_create(sn_diag *d, const sn_module *m, const sn_eval_options *o, int replicas, int partitions,
+                              sn_ev_world *w) {
   (void)m;
   memset(w, 0, sizeof *w);
   w->replicas = replicas;
@@ -345,10 +356,12 @@ static sn_status deadlock(const sn_ev_world *w) {
     if (!e->top) continue;
     if (!first) {
       first = e;
-      (void)sn_error(d, e->top->cur->loc, SN_ERR_DEADLOCK, "%s (%s): process %d waits, and so does every other that still runs", e->top->cur->name,
+      (void)sn_error(d, e->top->cur->loc, SN_ERR_DEADLOCK,
+                     "%s (%s): process %d waits, and so does every other that still runs", e->top->cur->name,
                      sn_opcode_text(e->top->cur->op), p);
     } else {
-      sn_note(d, e->top->cur->loc, "process %d waits in %s (%s)", p, e->top->cur->name, sn_opcode_text(e->top->cur->op));
+      sn_note(d, e->top->cur->loc, "process %d waits in %s (%s)", p, e->top->cur->name,
+              sn_opcode_text(e->top->cur->op));
     }
   }
   sn_hint(d, "collectives need every member of a group; a send needs its receive");
@@ -390,8 +403,8 @@ static sn_status check_args(sn_diag *d, const sn_computation *c, int n, sn_array
     sn_str want = {0}, got = {0};
     if (p) sn_shape_print(&want, p->shape, 0);
     if (args[k]) sn_shape_print(&got, sn_array_shape(args[k]), 0);
-    sn_status s = sn_error(d, p ? p->loc : c->loc, SN_ERR_SHAPE, "argument %d of process %d: %s expects %s, got %s", k, process, c->name, want.data ? want.data : "a parameter",
-                           got.data ? got.data : "nothing");
+    sn_status s = sn_error(d, p ? p->loc : c->loc, SN_ERR_SHAPE, "argument %d of process %d: %s expects %s, got %s", k,
+                           process, c->name, want.data ? want.data : "a parameter", got.data ? got.data : "nothing");
     sn_str_finish(&want);
     sn_str_finish(&got);
     return s;
@@ -399,7 +412,8 @@ static sn_status check_args(sn_diag *d, const sn_computation *c, int n, sn_array
   return SN_OK;
 }
 
-static sn_status run_computation(sn_diag *d, const sn_computation *c, const sn_eval_options *o, int replicas, int partitions, int n, sn_array *const *args, sn_array **out) {
+static sn_status run_computation(sn_diag *d, const sn_computation *c, const sn_eval_options *o, int replicas,
+                                 int partitions, int n, sn_array *const *args, sn_array **out) {
   sn_ev_world w;
   for (int p = 0; p < replicas * partitions; p++) {
     out[p] = NULL;
@@ -426,40 +440,48 @@ static const sn_eval_options *options_or(const sn_eval_options *o, sn_eval_optio
   return fallback;
 }
 
-sn_status sn_eval_replicated(sn_diag *d, const sn_module *m, const sn_eval_options *o, int n, sn_array *const *args, sn_array **out) {
+sn_status sn_eval_replicated(sn_diag *d, const sn_module *m, const sn_eval_options *o, int n, sn_array *const *args,
+                             sn_array **out) {
   sn_eval_options own;
   const sn_eval_options *opt = options_or(o, &own);
   int64_t replicas = opt->replicas > 0 ? opt->replicas : m->replica_count > 0 ? m->replica_count : 1;
   int64_t partitions = opt->partitions > 0 ? opt->partitions : m->num_partitions > 0 ? m->num_partitions : 1;
   int64_t all = 0;
   if (!sn_mul_i64(replicas, partitions, &all) || all > 65536)
-    return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "%lld replicas x %lld partitions are more than this interpreter runs (65536)", (long long)replicas, (long long)partitions);
+    return sn_error(d, SN_NOWHERE, SN_ERR_USAGE,
+                    "%lld replicas x %lld partitions are more than this interpreter runs (65536)", (long long)replicas,
+                    (long long)partitions);
   if (!m->entry) return sn_error(d, SN_NOWHERE, SN_ERR_VERIFY, "module %s has no entry computation", m->name);
   return run_computation(d, m->entry, opt, (int)replicas, (int)partitions, n, args, out);
 }
 
-sn_status sn_eval(sn_diag *d, const sn_module *m, const sn_eval_options *o, int n, sn_array *const *args, sn_array **out) {
+sn_status sn_eval(sn_diag *d, const sn_module *m, const sn_eval_options *o, int n, sn_array *const *args,
+                  sn_array **out) {
   sn_eval_options own;
   const sn_eval_options *opt = options_or(o, &own);
   *out = NULL;
   int64_t replicas = opt->replicas > 0 ? opt->replicas : m->replica_count;
   int64_t partitions = opt->partitions > 0 ? opt->partitions : m->num_partitions;
   if (replicas > 1 || partitions > 1) {
-    (void)sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "module %s runs as %lld replicas x %lld partitions, but one process was asked for", m->name, (long long)replicas,
-                   (long long)partitions);
-    sn_hint(d, "sn_eval_replicated runs all of them; replicas = partitions = 1 in the options only if the module has one of each");
+    (void)sn_error(d, SN_NOWHERE, SN_ERR_USAGE,
+                   "module %s runs as %lld replicas x %lld partitions, but one process was asked for", m->name,
+                   (long long)replicas, (long long)partitions);
+    sn_hint(d,
+            "sn_eval_replicated runs all of them; replicas = partitions = 1 in the options only if the module has one "
+            "of each");
     return SN_ERR_USAGE;
   }
   return sn_eval_replicated(d, m, opt, n, args, out);
 }
 
-sn_status sn_eval_computation(sn_diag *d, const sn_computation *c, const sn_eval_options *o, int n, sn_array *const *args, sn_array **out) {
+sn_status sn_eval_computation(sn_diag *d, const sn_computation *c, const sn_eval_options *o, int n,
+                              sn_array *const *args, sn_array **out) {
   sn_eval_options own;
   *out = NULL;
   return run_computation(d, c, options_or(o, &own), 1, 1, n, args, out);
 }
 
-/* ---- one instruction for constant folding ----------------------------------------------------------------------------------------- */
+/* ---- one instruction for constant folding ---- */
 
 static sn_status push_single(sn_ev_ctx *e, const sn_instr *i, sn_array *const *operands) {
   sn_ev_frame *f = sn_alloc_zero(1, sizeof *f);
@@ -481,12 +503,14 @@ static sn_status push_single(sn_ev_ctx *e, const sn_instr *i, sn_array *const *o
   return SN_OK;
 }
 
-sn_status sn_eval_instr(sn_diag *d, const sn_instr *i, const sn_eval_options *o, sn_array *const *operands, sn_array **out) {
+sn_status sn_eval_instr(sn_diag *d, const sn_instr *i, const sn_eval_options *o, sn_array *const *operands,
+                        sn_array **out) {
   sn_eval_options own;
   const sn_eval_options *opt = options_or(o, &own);
   sn_ev_world w;
   *out = NULL;
-  if (i->op == SN_OP_PARAMETER) return sn_error(d, i->loc, SN_ERR_USAGE, "%s: a parameter has no value of its own", i->name);
+  if (i->op == SN_OP_PARAMETER)
+    return sn_error(d, i->loc, SN_ERR_USAGE, "%s: a parameter has no value of its own", i->name);
   SN_TRY(world_create(d, i->parent ? i->parent->module : NULL, opt, 1, 1, &w));
   sn_status s = push_single(&w.procs[0], i, operands);
   if (s == SN_OK) s = world_run(&w);

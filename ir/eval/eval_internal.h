@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* What the families of the interpreter share: the state of a run, elementwise kernels, lane programs, strided copies, products. */
+/* What the families of the interpreter share: the state of a run, elementwise kernels, lane programs, strided copies,
+ * products. */
 #ifndef SINTER_EVAL_INTERNAL_H
 #define SINTER_EVAL_INTERNAL_H
 
@@ -7,25 +8,25 @@
 
 #include "sinter/eval.h"
 
-/* ---- the state of a run ------------------------------------------------------------------------------------------- */
+/* ---- the state of a run ---- */
 
 /* A computation's values while it runs. Control-flow instructions push frames; nothing recurses on the C stack. */
 typedef struct sn_ev_frame {
   struct sn_ev_frame *caller;
   const sn_computation *c;
-  const sn_instr *cur;         /* the instruction to run next, or the one that waits */
+  const sn_instr *cur; /* the instruction to run next, or the one that waits */
   const struct sn_ev_plan *plan;
-  sn_array **args;             /* owned; a parameter takes its slot's reference away */
+  sn_array **args; /* owned; a parameter takes its slot's reference away */
   int n_args;
-  sn_array **values;           /* by plan slot; NULL: not yet, or no longer needed */
-  uint32_t *uses_left;         /* by plan slot */
-  sn_array **in;               /* operands of `cur`, owned, kept while it waits */
+  sn_array **values;   /* by plan slot; NULL: not yet, or no longer needed */
+  uint32_t *uses_left; /* by plan slot */
+  sn_array **in;       /* operands of `cur`, owned, kept while it waits */
   int n_in;
   bool in_ready;
-  int phase;                   /* of `cur`: how often it was resumed, as its evaluator counts */
-  sn_array *returned;          /* result of the computation `cur` entered, owned */
-  void *wait;                  /* what `cur` waits for; of its family */
-  bool single;                 /* run `cur` alone, for sn_eval_instr */
+  int phase;          /* of `cur`: how often it was resumed, as its evaluator counts */
+  sn_array *returned; /* result of the computation `cur` entered, owned */
+  void *wait;         /* what `cur` waits for; of its family */
+  bool single;        /* run `cur` alone, for sn_eval_instr */
   double seconds;
 } sn_ev_frame;
 
@@ -42,11 +43,11 @@ typedef struct sn_ev_ctx {
   const sn_computation *enter; /* run this … */
   sn_array **enter_args;       /* … on these (owned, in sn_alloc memory) … */
   int n_enter_args;
-  bool blocked;                /* or: come back when others have moved */
+  bool blocked; /* or: come back when others have moved */
   int infeed_cursor;
   uint64_t rng_counter;
-  uint64_t state_counter[2];   /* of rng-get-and-update-state, 128 bits */
-  int nested;                  /* applied computations around: collectives cannot meet in there */
+  uint64_t state_counter[2]; /* of rng-get-and-update-state, 128 bits */
+  int nested;                /* applied computations around: collectives cannot meet in there */
   sn_array *result;
 } sn_ev_ctx;
 
@@ -59,7 +60,7 @@ typedef struct sn_ev_world {
   sn_map *plans;                /* computation -> sn_ev_plan */
   sn_map *occurrences;          /* (instruction, process) -> how often it was run: pairs up rounds of a collective */
   int64_t live, steps;
-  uint64_t progress;            /* grows with everything done: a round without growth is a deadlock */
+  uint64_t progress; /* grows with everything done: a round without growth is a deadlock */
 } sn_ev_world;
 
 /* Evaluators: *out gets an owned value, or NULL with a request in e. Operands are read-only unless sn_array_unique. */
@@ -75,7 +76,8 @@ sn_status sn_ev_error(const sn_ev_ctx *e, const sn_instr *i, sn_status status, c
 SN_NODISCARD sn_status sn_ev_new(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out);
 SN_NODISCARD sn_status sn_ev_new_zero(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out);
 /* The same for a type and dims that no shape has. */
-SN_NODISCARD sn_status sn_ev_new_dims(sn_ev_ctx *e, const sn_instr *i, sn_type t, int rank, const int64_t *dims, sn_array **out);
+SN_NODISCARD sn_status sn_ev_new_dims(sn_ev_ctx *e, const sn_instr *i, sn_type t, int rank, const int64_t *dims,
+                                      sn_array **out);
 /* A tuple that takes over the elements' references (also when it fails). */
 SN_NODISCARD sn_status sn_ev_new_tuple(sn_ev_ctx *e, const sn_instr *i, int n, sn_array **elements, sn_array **out);
 /* A token value. */
@@ -85,17 +87,22 @@ void sn_ev_release(sn_ev_ctx *e, sn_array *a);
 /* Counts an array made elsewhere (custom calls, infeed). */
 void sn_ev_adopt(sn_ev_ctx *e, const sn_array *a);
 /* May this operand's memory become the result's? Not while the NaN watch wants to look at the operands afterwards. */
-static inline bool sn_ev_may_reuse(const sn_ev_ctx *e, const sn_array *a) { return !e->o->stop_at_nan && sn_array_unique(a); }
+static inline bool sn_ev_may_reuse(const sn_ev_ctx *e, const sn_array *a) {
+  return !e->o->stop_at_nan && sn_array_unique(a);
+}
 /* Makes a copy that may be written; takes over the operand itself when it is unique. */
 SN_NODISCARD sn_status sn_ev_writable(sn_ev_ctx *e, const sn_instr *i, sn_array *a, sn_array **out);
 /* Scratch memory with an out-of-memory report. */
 SN_NODISCARD sn_status sn_ev_scratch(const sn_ev_ctx *e, const sn_instr *i, size_t n, size_t each, void **out);
 /* Leaves the request "run c on these values" (each retained). */
-SN_NODISCARD sn_status sn_ev_enter(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args);
+SN_NODISCARD sn_status sn_ev_enter(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n,
+                                   sn_array *const *args);
 /* Runs c to its end now, inside an op that applies it to elements; arguments are retained. */
-SN_NODISCARD sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, sn_array *const *args, sn_array **out);
+SN_NODISCARD sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n,
+                                   sn_array *const *args, sn_array **out);
 /* (operands, result, context…) of an asynchronous start: takes over `result`, retains `operands`. */
-SN_NODISCARD sn_status sn_ev_start_tuple(sn_ev_ctx *e, const sn_instr *i, sn_array *operands, sn_array *result, sn_array **out);
+SN_NODISCARD sn_status sn_ev_start_tuple(sn_ev_ctx *e, const sn_instr *i, sn_array *operands, sn_array *result,
+                                         sn_array **out);
 /* eval.c and control.c alone. */
 SN_NODISCARD sn_status sn_ev_push(sn_ev_ctx *e, const sn_computation *c, int n, sn_array **args);
 void sn_ev_unwind(sn_ev_ctx *e, sn_ev_frame *down_to);
@@ -106,20 +113,20 @@ void sn_ev_letters_finish(sn_ev_world *w);  /* transfer.c */
 void sn_ev_trace(sn_ev_ctx *e, const sn_instr *i, const sn_array *value, double seconds);
 SN_NODISCARD sn_status sn_ev_check_nan(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, const sn_array *out);
 
-/* ---- elementwise kernels -------------------------------------------------------------------------------------------- */
+/* ---- elementwise kernels ---- */
 
 /* How one elementwise op runs over n lanes. `out` may be the same memory as an input of the same type. */
 typedef struct sn_ev_kernel sn_ev_kernel;
 typedef void (*sn_ev_fn)(const sn_ev_kernel *k, int64_t n, void *out, const void *const *in);
 struct sn_ev_kernel {
   sn_ev_fn fn;
-  sn_ev_fn inner;      /* of a wrapped kernel: the one on the carrier type */
+  sn_ev_fn inner; /* of a wrapped kernel: the one on the carrier type */
   sn_opcode op;
   sn_type in[3], out;
   int n_in;
-  int bits;            /* width of the integers that go in */
-  uint32_t scalar;     /* bit k: input k is one element for all lanes (select's predicate, clamp's bounds) */
-  int64_t a, b;        /* compare: direction, total order; reduce-precision: exponent and mantissa bits */
+  int bits;        /* width of the integers that go in */
+  uint32_t scalar; /* bit k: input k is one element for all lanes (select's predicate, clamp's bounds) */
+  int64_t a, b;    /* compare: direction, total order; reduce-precision: exponent and mantissa bits */
 };
 
 /* Kernel for an elementwise op on these types; false: the op is not defined for them. */
@@ -139,60 +146,69 @@ void sn_ev_parallel(sn_ev_ctx *e, int64_t n, int64_t chunk, sn_ev_range_fn fn, v
 /* Sign-extends or masks n one-byte integers to a sub-byte type's width. */
 void sn_ev_wrap(sn_type t, int64_t n, void *data);
 
-/* IEEE 754-2019 maximum and minimum: a NaN wins, -0 is smaller than +0. Written on the bits with masks, which compilers turn into vector code. */
-#define SN_EV_EXTREME(name, T, U, PICK_X, EQUAL)                                                        \
-  static inline T name(T x, T y) {                                                                      \
-    union { T f; U u; } a, b;                                                                           \
-    a.f = x;                                                                                            \
-    b.f = y;                                                                                            \
-    U pick = (PICK_X) ? ~(U)0 : 0, same = x == y ? ~(U)0 : 0, nan = x != x ? ~(U)0 : 0;                 \
-    U r = (a.u & pick) | (b.u & ~pick);                                                                 \
-    r = ((EQUAL) & same) | (r & ~same);                                                                 \
-    a.u = (a.u & nan) | (r & ~nan);                                                                     \
-    return a.f;                                                                                         \
+/* IEEE 754-2019 maximum and minimum: a NaN wins, -0 is smaller than +0. Written on the bits with masks, which compilers
+ * turn into vector code. */
+#define SN_EV_EXTREME(name, T, U, PICK_X, EQUAL)                                        \
+  static inline T name(T x, T y) {                                                      \
+    union {                                                                             \
+      T f;                                                                              \
+      U u;                                                                              \
+    } a, b;                                                                             \
+    a.f = x;                                                                            \
+    b.f = y;                                                                            \
+    U pick = (PICK_X) ? ~(U)0 : 0, same = x == y ? ~(U)0 : 0, nan = x != x ? ~(U)0 : 0; \
+    U r = (a.u & pick) | (b.u & ~pick);                                                 \
+    r = ((EQUAL)&same) | (r & ~same);                                                   \
+    a.u = (a.u & nan) | (r & ~nan);                                                     \
+    return a.f;                                                                         \
   }
-SN_EV_EXTREME(sn_ev_max_f32, float, uint32_t, x > y, a.u & b.u)
+SN_EV_EXTREME(sn_ev_max_f32, float, uint32_t, x > y, a.u &b.u)
 SN_EV_EXTREME(sn_ev_min_f32, float, uint32_t, x < y, a.u | b.u)
-SN_EV_EXTREME(sn_ev_max_f64, double, uint64_t, x > y, a.u & b.u)
+SN_EV_EXTREME(sn_ev_max_f64, double, uint64_t, x > y, a.u &b.u)
 SN_EV_EXTREME(sn_ev_min_f64, double, uint64_t, x < y, a.u | b.u)
 
-/* ---- applied computations ----------------------------------------------------------------------------------------------- */
+/* ---- applied computations ---- */
 
 /* A computation of elementwise ops on scalars, run over lanes; others run through frames, lane by lane. */
 typedef struct sn_ev_program sn_ev_program;
 enum { SN_EV_LANES = 256 };
-SN_NODISCARD sn_status sn_ev_program_create(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, sn_ev_program **out);
+SN_NODISCARD sn_status sn_ev_program_create(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c,
+                                            sn_ev_program **out);
 void sn_ev_program_destroy(sn_ev_program *p);
 int sn_ev_program_outputs(const sn_ev_program *p);
 sn_type sn_ev_program_out_type(const sn_ev_program *p, int k);
-/* params[k]: n elements (n <= SN_EV_LANES) of parameter k; outs[k] get n elements of result k and may be the same memory as parameters. */
+/* params[k]: n elements (n <= SN_EV_LANES) of parameter k; outs[k] get n elements of result k and may be the same
+ * memory as parameters. */
 SN_NODISCARD sn_status sn_ev_program_run(sn_ev_program *p, int64_t n, const void *const *params, void *const *outs);
 
 /* acc[k] = reducer(acc[k], x[k]) over lanes. */
 typedef struct sn_ev_reducer {
-  int n;                       /* operands */
-  sn_type *types;              /* element types */
-  bool binary;                 /* one known op … */
+  int n;          /* operands */
+  sn_type *types; /* element types */
+  bool binary;    /* one known op … */
   sn_opcode op;
-  sn_type acc;                 /* … accumulated in this type, rounded once at the end */
+  sn_type acc; /* … accumulated in this type, rounded once at the end */
   sn_ev_kernel kernel;
-  sn_ev_program *program;      /* or any computation */
+  sn_ev_program *program; /* or any computation */
   const void **params;
   void **outs;
-  void **acc_lanes;            /* n pointers each, for the caller's use */
+  void **acc_lanes; /* n pointers each, for the caller's use */
   const void **next_lanes;
 } sn_ev_reducer;
-SN_NODISCARD sn_status sn_ev_reducer_init(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n, const sn_type *types, sn_ev_reducer *r);
+SN_NODISCARD sn_status sn_ev_reducer_init(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, int n,
+                                          const sn_type *types, sn_ev_reducer *r);
 void sn_ev_reducer_finish(sn_ev_reducer *r);
 static inline sn_type sn_ev_acc_type(const sn_ev_reducer *r, int k) { return r->binary ? r->acc : r->types[k]; }
 SN_NODISCARD sn_status sn_ev_combine(sn_ev_reducer *r, int64_t n, void *const *acc, const void *const *x);
 
 /* sort.c: (values, positions) of the k largest or smallest along the last dimension. */
-SN_NODISCARD sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_t k, bool largest, sn_array **out);
+SN_NODISCARD sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_t k, bool largest,
+                                  sn_array **out);
 
-/* ---- moving data ------------------------------------------------------------------------------------------------------------ */
+/* ---- moving data ---- */
 
-/* dst[sum i_d * dst_stride[d]] = src[sum i_d * src_stride[d]] over all i < dims; strides in elements of `bytes`, may be negative or 0 (src). */
+/* dst[sum i_d * dst_stride[d]] = src[sum i_d * src_stride[d]] over all i < dims; strides in elements of `bytes`, may be
+ * negative or 0 (src). */
 typedef struct sn_ev_copy {
   size_t bytes;
   int rank;
@@ -224,19 +240,21 @@ static inline int64_t sn_ev_dot_strides(int rank, const int64_t *index, const in
 }
 /* Start index of operand `in` clamped into [0, limit]. */
 int64_t sn_ev_clamped_start(const sn_array *in, int64_t limit);
-/* The operand with what lies behind its dynamic sizes replaced by one element's value; the operand itself when it is static. */
+/* The operand with what lies behind its dynamic sizes replaced by one element's value; the operand itself when it is
+ * static. */
 SN_NODISCARD sn_status sn_ev_masked(sn_ev_ctx *e, const sn_instr *i, sn_array *a, const void *fill, sn_array **out);
 /* Actual sizes: dynamic ones where the array has them. */
 void sn_ev_sizes(const sn_array *a, int64_t *sizes);
 
-/* ---- products ------------------------------------------------------------------------------------------------------------------ */
+/* ---- products ---- */
 
 /* How elements are multiplied and added: every type is carried by one of these. */
 typedef enum sn_ev_carrier { SN_EV_F64, SN_EV_I64, SN_EV_C128 } sn_ev_carrier;
 sn_ev_carrier sn_ev_carrier_of(sn_type a, sn_type b, sn_type out);
 size_t sn_ev_carrier_bytes(sn_ev_carrier c);
 enum { SN_EV_MR = 4, SN_EV_NR = 4, SN_EV_ROWS = 64 };
-/* C[m, n] = A[m, k] B[k, n] for n_batch products; A and B come through packers, C goes through a storer. All in the carrier type. */
+/* C[m, n] = A[m, k] B[k, n] for n_batch products; A and B come through packers, C goes through a storer. All in the
+ * carrier type. */
 typedef struct sn_ev_gemm {
   sn_ev_carrier carrier;
   int64_t n_batch, m, n, k;

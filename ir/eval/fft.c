@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Discrete Fourier transforms of any length in f64: decimation in time by the smallest prime factor, each prime by its definition. */
+/* Discrete Fourier transforms of any length in f64: decimation in time by the smallest prime factor, each prime by its
+ * definition. */
 #include <math.h>
 
 #include "eval_internal.h"
 
-typedef struct cplx { double re, im; } cplx;
+typedef struct cplx {
+  double re, im;
+} cplx;
 
 static cplx mul(cplx a, cplx b) { return (cplx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
@@ -14,8 +17,10 @@ static int64_t smallest_factor(int64_t n) {
   return n;
 }
 
-/* out[k] = sum_j in[j * stride] w^(j k): w is a table of the roots of unity of order `order`, a multiple of n. `scratch` has n elements. */
-static void transform(int64_t n, const cplx *in, int64_t stride, cplx *out, cplx *scratch, const cplx *w, int64_t order) {
+/* out[k] = sum_j in[j * stride] w^(j k): w is a table of the roots of unity of order `order`, a multiple of n.
+ * `scratch` has n elements. */
+static void transform(int64_t n, const cplx *in, int64_t stride, cplx *out, cplx *scratch, const cplx *w,
+                      int64_t order) {
   if (n == 1) {
     out[0] = in[0];
     return;
@@ -42,7 +47,8 @@ static void roots(int64_t n, bool inverse, cplx *w) {
 }
 
 /* Along one dim of a dense array: lines of n elements `inner` apart. Inverse transforms divide by n. */
-static sn_status along(sn_ev_ctx *e, const sn_instr *i, cplx *data, int64_t outer, int64_t n, int64_t inner, bool inverse) {
+static sn_status along(sn_ev_ctx *e, const sn_instr *i, cplx *data, int64_t outer, int64_t n, int64_t inner,
+                       bool inverse) {
   void *memory;
   if (n <= 1) return SN_OK;
   SN_TRY(sn_ev_scratch(e, i, 3 * (size_t)n, sizeof(cplx), &memory));
@@ -76,14 +82,15 @@ static void hermitian(const cplx *half, cplx *row, int64_t n) {
 typedef struct fft_job {
   int64_t type;
   sn_ints length;
-  int rank, n;                  /* of the arrays; transformed dims: the last n */
-  int64_t dims[SN_MAX_RANK];    /* of the full complex array */
-  int64_t half;                 /* last dim of the array of half spectra, or the full one */
+  int rank, n;               /* of the arrays; transformed dims: the last n */
+  int64_t dims[SN_MAX_RANK]; /* of the full complex array */
+  int64_t half;              /* last dim of the array of half spectra, or the full one */
   int64_t rows;
   cplx *data;
 } fft_job;
 
-static sn_status all_dims(sn_ev_ctx *e, const sn_instr *i, const fft_job *j, int first_dim, int last_dim, int64_t last_size, bool inverse) {
+static sn_status all_dims(sn_ev_ctx *e, const sn_instr *i, const fft_job *j, int first_dim, int last_dim,
+                          int64_t last_size, bool inverse) {
   for (int d = last_dim; d >= first_dim; d--) {
     int64_t inner = 1, outer = sn_ev_product(d, j->dims);
     for (int q = d + 1; q < j->rank; q++) inner *= q == j->rank - 1 ? last_size : j->dims[q];
@@ -119,7 +126,8 @@ static sn_status job_open(sn_ev_ctx *e, const sn_instr *i, const sn_shape *in, f
   j->length = sn_instr_ints(i, SN_ATTR_FFT_LENGTH);
   j->rank = in->rank;
   j->n = (int)j->length.n;
-  if (j->n < 1 || j->n > j->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "fft_length of %d dimensions for an operand of rank %d", j->n, j->rank);
+  if (j->n < 1 || j->n > j->rank)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "fft_length of %d dimensions for an operand of rank %d", j->n, j->rank);
   memcpy(j->dims, in->dims, (size_t)in->rank * sizeof *in->dims);
   for (int d = 0; d < j->n; d++) j->dims[j->rank - j->n + d] = j->length.v[d];
   int64_t last = j->dims[j->rank - 1];
@@ -133,9 +141,11 @@ sn_status sn_eval_fft(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_a
   void *memory;
   SN_TRY(job_open(e, i, sn_array_shape(in[0]), &j));
   SN_TRY(sn_ev_new(e, i, i->shape, out));
-  int64_t last = j.dims[j.rank - 1], in_last = sn_array_shape(in[0])->dims[j.rank - 1], out_last = i->shape->dims[j.rank - 1];
+  int64_t last = j.dims[j.rank - 1], in_last = sn_array_shape(in[0])->dims[j.rank - 1],
+          out_last = i->shape->dims[j.rank - 1];
   if (sn_shape_elements(i->shape) == 0 || last == 0) return SN_OK;
-  if (j.type == SN_FFT_TYPE_IRFFT ? in_last != j.half : in_last != last) return sn_ev_error(e, i, SN_ERR_SHAPE, "fft_length does not fit the operand");
+  if (j.type == SN_FFT_TYPE_IRFFT ? in_last != j.half : in_last != last)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "fft_length does not fit the operand");
   bool irfft = j.type == SN_FFT_TYPE_IRFFT, inverse = irfft || j.type == SN_FFT_TYPE_IFFT;
   SN_TRY(sn_ev_scratch(e, i, (size_t)j.rows * (size_t)(irfft ? j.half + last : last), sizeof(cplx), &memory));
   j.data = memory;

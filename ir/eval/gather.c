@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* gather: one slice of the operand for every position of the start indices; starts are clamped so that the slice lies inside. */
+/* gather: one slice of the operand for every position of the start indices; starts are clamped so that the slice lies
+ * inside. */
 #include "eval_internal.h"
 
 typedef struct gather_plan {
@@ -7,11 +8,11 @@ typedef struct gather_plan {
   sn_ints offset_dims, collapsed, start_map, operand_batching, index_batching, sizes;
   int64_t vector_dim;
   int n_batch;
-  int64_t batch_dims[SN_MAX_RANK];      /* sizes of the positions: indices without the vector dim … */
-  int64_t batch_out[SN_MAX_RANK];       /* … and where they stand in the result */
+  int64_t batch_dims[SN_MAX_RANK]; /* sizes of the positions: indices without the vector dim … */
+  int64_t batch_out[SN_MAX_RANK];  /* … and where they stand in the result */
   int64_t index_strides[SN_MAX_RANK], vector_stride;
   int64_t operand_strides[SN_MAX_RANK], result_strides[SN_MAX_RANK];
-  sn_ev_copy slice;                     /* dims and strides of one slice */
+  sn_ev_copy slice; /* dims and strides of one slice */
 } gather_plan;
 
 static bool in_list(sn_ints l, int64_t d) {
@@ -45,7 +46,8 @@ static sn_status plan_open(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
   int n = 0;
   for (int d = 0; d < p->result->rank && n < p->n_batch; d++)
     if (!in_list(p->offset_dims, d)) p->batch_out[n++] = d;
-  if (n != p->n_batch || p->sizes.n != p->operand->rank) return sn_ev_error(e, i, SN_ERR_SHAPE, "its dimension numbers do not fit its operands");
+  if (n != p->n_batch || p->sizes.n != p->operand->rank)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "its dimension numbers do not fit its operands");
   sn_ev_copy *c = &p->slice;
   c->bytes = sn_type_bytes(p->operand->type);
   for (int d = 0, at = 0; d < p->operand->rank; d++) {
@@ -82,7 +84,8 @@ static void copy_slice(const sn_ev_copy *c, char *dst, const char *src) {
   int outer = c->rank > 0 && c->dst_stride[c->rank - 1] == 1 && c->src_stride[c->rank - 1] == 1 ? c->rank - 1 : c->rank;
   int64_t run = (outer < c->rank ? c->dims[outer] : 1) * bytes;
   do {
-    memcpy(dst + sn_ev_dot_strides(outer, index, c->dst_stride) * bytes, src + sn_ev_dot_strides(outer, index, c->src_stride) * bytes, (size_t)run);
+    memcpy(dst + sn_ev_dot_strides(outer, index, c->dst_stride) * bytes,
+           src + sn_ev_dot_strides(outer, index, c->src_stride) * bytes, (size_t)run);
   } while (sn_ev_next(outer, c->dims, index));
 }
 
@@ -97,7 +100,8 @@ sn_status sn_eval_gather(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, s
   do {
     int64_t to = 0;
     for (int d = 0; d < p.n_batch; d++) to += position[d] * p.result_strides[p.batch_out[d]];
-    copy_slice(&p.slice, dst + to * (int64_t)p.slice.bytes, src + slice_start(&p, in[1], position) * (int64_t)p.slice.bytes);
+    copy_slice(&p.slice, dst + to * (int64_t)p.slice.bytes,
+               src + slice_start(&p, in[1], position) * (int64_t)p.slice.bytes);
   } while (sn_ev_next(p.n_batch, p.batch_dims, position));
   return SN_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Products of matrices in the carrier types: packed panels, a 4 x 4 block of sums in registers, all of k in one go.
- * Each element of the result is the sum over k in order, in f64 for every float: no split depends on threads, and the result is rounded once. */
+ * Each element of the result is the sum over k in order, in f64 for every float: no split depends on threads, and the
+ * result is rounded once. */
 
 #include "eval_internal.h"
 
@@ -14,15 +15,15 @@ sn_ev_carrier sn_ev_carrier_of(sn_type a, sn_type b, sn_type out) {
   return SN_EV_I64;
 }
 
-/* ---- loading and storing -------------------------------------------------------------------------------------------- */
+/* ---- loading and storing ---- */
 
-#define LOAD_LOOP(T, V)                                                                              \
-  do {                                                                                               \
-    const T *v = from;                                                                               \
-    if (stride == 1)                                                                                 \
-      for (int64_t j = 0; j < n; j++) o[j] = (V)v[j];                                                \
-    else                                                                                             \
-      for (int64_t j = 0; j < n; j++) o[j] = (V)v[j * stride];                                       \
+#define LOAD_LOOP(T, V)                                        \
+  do {                                                         \
+    const T *v = from;                                         \
+    if (stride == 1)                                           \
+      for (int64_t j = 0; j < n; j++) o[j] = (V)v[j];          \
+    else                                                       \
+      for (int64_t j = 0; j < n; j++) o[j] = (V)v[j * stride]; \
   } while (0)
 
 static void load_f64(double *o, sn_type t, const void *from, int64_t stride, int64_t n) {
@@ -53,7 +54,8 @@ void sn_ev_load_carrier(sn_ev_carrier c, void *to, sn_type t, const void *from, 
     load_i64(to, t, from, stride, n);
   } else {
     double *o = to;
-    for (int64_t j = 0; j < n; j++) sn_load_c128(t, (const char *)from + j * stride * (int64_t)sn_type_bytes(t), &o[2 * j], &o[2 * j + 1]);
+    for (int64_t j = 0; j < n; j++)
+      sn_load_c128(t, (const char *)from + j * stride * (int64_t)sn_type_bytes(t), &o[2 * j], &o[2 * j + 1]);
   }
 }
 
@@ -67,11 +69,13 @@ void sn_ev_store_carrier(sn_ev_carrier c, sn_type t, void *to, const void *from,
       sn_store_i64(t, (char *)to + (size_t)j * bytes, t == SN_TYPE_PRED ? v != 0 : v);
     }
   } else {
-    for (int64_t j = 0; j < n; j++) sn_store_c128(t, (char *)to + (size_t)j * bytes, ((const double *)from)[2 * j], ((const double *)from)[2 * j + 1]);
+    for (int64_t j = 0; j < n; j++)
+      sn_store_c128(t, (char *)to + (size_t)j * bytes, ((const double *)from)[2 * j],
+                    ((const double *)from)[2 * j + 1]);
   }
 }
 
-/* ---- the block in registers --------------------------------------------------------------------------------------------- */
+/* ---- the block in registers ---- */
 
 /* a: k x MR, b: k x NR, c: MR rows at ldc. The inner loops are unrolled and become vectors under -O3. */
 static void block_f64(int64_t k, const double *a, const double *b, double *c, int64_t ldc) {
@@ -116,8 +120,7 @@ static void block(sn_ev_carrier carrier, int64_t k, const char *a, const char *b
     block_c128(k, (const void *)a, (const void *)b, (void *)c, ldc);
 }
 
-/* ---- panels ---------------------------------------------------------------------------------------------------------------- */
-
+/* ---- panels ---- */
 
 /* Four rows of k elements become k groups of four; rows beyond `rows` are zeros. */
 static void interleave(size_t bytes, int64_t k, int64_t rows, const char *from, char *to) {
@@ -140,10 +143,10 @@ static void interleave(size_t bytes, int64_t k, int64_t rows, const char *from, 
 typedef struct gemm_run {
   const sn_ev_gemm *g;
   size_t bytes;
-  int64_t row_items;    /* per product */
-  int64_t batch;        /* B shared by the items of this product; -1: each item packs its own */
+  int64_t row_items; /* per product */
+  int64_t batch;     /* B shared by the items of this product; -1: each item packs its own */
   char *b_shared;
-  char *scratch;        /* per worker */
+  char *scratch; /* per worker */
   size_t worker_bytes, a_bytes, b_bytes, c_bytes;
 } gemm_run;
 
@@ -159,13 +162,15 @@ static void pack_b_item(void *ctx, int64_t item, int worker) {
   pack_b(r, r->batch, item, r->b_shared, r->scratch + (size_t)worker * r->worker_bytes);
 }
 
-static void multiply_rows(const gemm_run *r, int64_t batch, int64_t row, int64_t rows, const char *a, const char *b, char *c) {
+static void multiply_rows(const gemm_run *r, int64_t batch, int64_t row, int64_t rows, const char *a, const char *b,
+                          char *c) {
   const sn_ev_gemm *g = r->g;
   for (int64_t col = 0; col < g->n; col += COLS) {
     int64_t cols = g->n - col < COLS ? g->n - col : COLS;
     for (int64_t j = 0; j < cols; j += NR)
       for (int64_t i = 0; i < rows; i += MR)
-        block(g->carrier, g->k, a + (size_t)(i * g->k) * r->bytes, b + (size_t)((col + j) * g->k) * r->bytes, c + (size_t)(i * COLS + j) * r->bytes, COLS);
+        block(g->carrier, g->k, a + (size_t)(i * g->k) * r->bytes, b + (size_t)((col + j) * g->k) * r->bytes,
+              c + (size_t)(i * COLS + j) * r->bytes, COLS);
     for (int64_t i = 0; i < rows; i++) g->store(g->ctx, batch, row + i, col, cols, c + (size_t)(i * COLS) * r->bytes);
   }
 }
@@ -173,8 +178,10 @@ static void multiply_rows(const gemm_run *r, int64_t batch, int64_t row, int64_t
 static void gemm_item(void *ctx, int64_t item, int worker) {
   const gemm_run *r = ctx;
   const sn_ev_gemm *g = r->g;
-  char *rows_buffer = r->scratch + (size_t)worker * r->worker_bytes, *a = rows_buffer + 4 * (size_t)g->k * r->bytes, *c = a + r->a_bytes, *own_b = c + r->c_bytes;
-  int64_t batch = r->batch >= 0 ? r->batch : item / r->row_items, row = (r->batch >= 0 ? item : item % r->row_items) * ROWS;
+  char *rows_buffer = r->scratch + (size_t)worker * r->worker_bytes, *a = rows_buffer + 4 * (size_t)g->k * r->bytes,
+       *c = a + r->a_bytes, *own_b = c + r->c_bytes;
+  int64_t batch = r->batch >= 0 ? r->batch : item / r->row_items,
+          row = (r->batch >= 0 ? item : item % r->row_items) * ROWS;
   int64_t rows = g->m - row < ROWS ? g->m - row : ROWS;
   if (r->batch < 0)
     for (int64_t p = 0; p * NR < g->n; p++) pack_b(r, batch, p, own_b, rows_buffer);
@@ -193,7 +200,8 @@ sn_status sn_ev_gemm_run(sn_ev_ctx *e, const sn_instr *i, const sn_ev_gemm *g) {
   r.g = g;
   r.bytes = sn_ev_carrier_bytes(g->carrier);
   r.row_items = (g->m + ROWS - 1) / ROWS;
-  int64_t panels = (g->n + NR - 1) / NR, kk = g->k > 0 ? g->k : 1, block_rows = g->m < ROWS ? (g->m + MR - 1) / MR * MR : ROWS;
+  int64_t panels = (g->n + NR - 1) / NR, kk = g->k > 0 ? g->k : 1,
+          block_rows = g->m < ROWS ? (g->m + MR - 1) / MR * MR : ROWS;
   bool own_b = r.row_items == 1 && g->n_batch > 1;
   r.a_bytes = (size_t)(block_rows * kk) * r.bytes;
   r.b_bytes = (size_t)(panels * NR * kk) * r.bytes;
@@ -204,7 +212,8 @@ sn_status sn_ev_gemm_run(sn_ev_ctx *e, const sn_instr *i, const sn_ev_gemm *g) {
   r.b_shared = own_b ? NULL : sn_alloc_aligned(64, r.b_bytes);
   sn_status s = SN_OK;
   if (!r.scratch || (!own_b && !r.b_shared)) {
-    s = sn_ev_error(e, i, SN_ERR_MEMORY, "no memory to pack %lld x %lld x %lld", (long long)g->m, (long long)g->n, (long long)g->k);
+    s = sn_ev_error(e, i, SN_ERR_MEMORY, "no memory to pack %lld x %lld x %lld", (long long)g->m, (long long)g->n,
+                    (long long)g->k);
   } else if (own_b) {
     r.batch = -1;
     sn_pool_run(e->pool, g->n_batch, gemm_item, &r);

@@ -7,16 +7,20 @@ typedef sn_ev_c c;
 
 void sn_ev_matrix_load(const sn_array *a, int64_t k, int64_t elements, c *to) {
   sn_type t = sn_array_shape(a)->type;
-  sn_ev_load_carrier(SN_EV_C128, to, t, (const char *)sn_array_data(a) + (size_t)(k * elements) * sn_type_bytes(t), 1, elements);
+  sn_ev_load_carrier(SN_EV_C128, to, t, (const char *)sn_array_data(a) + (size_t)(k * elements) * sn_type_bytes(t), 1,
+                     elements);
 }
 
 void sn_ev_matrix_store(sn_array *a, int64_t k, int64_t elements, const c *from) {
   sn_type t = sn_array_shape(a)->type;
-  sn_ev_store_carrier(SN_EV_C128, t, (char *)sn_array_data(a) + (size_t)(k * elements) * sn_type_bytes(t), from, elements);
+  sn_ev_store_carrier(SN_EV_C128, t, (char *)sn_array_data(a) + (size_t)(k * elements) * sn_type_bytes(t), from,
+                      elements);
 }
 
 static c conjugate(c x) { return (c){x.re, -x.im}; }
-static c minus_product(c s, c x, c y) { return (c){s.re - (x.re * y.re - x.im * y.im), s.im - (x.re * y.im + x.im * y.re)}; }
+static c minus_product(c s, c x, c y) {
+  return (c){s.re - (x.re * y.re - x.im * y.im), s.im - (x.re * y.im + x.im * y.re)};
+}
 static c quotient(c x, c y) {
   if (y.im == 0) return (c){x.re / y.re, x.im / y.re};
   double scale = fmax(fabs(y.re), fabs(y.im)), a = y.re / scale, b = y.im / scale, d = (a * a + b * b) * scale;
@@ -24,9 +28,11 @@ static c quotient(c x, c y) {
 }
 static double size(c x) { return hypot(x.re, x.im); }
 
-/* ---- Cholesky: row by row; U is L^H, so that one loop serves both ------------------------------------------------------ */
+/* ---- Cholesky: row by row; U is L^H, so that one loop serves both ---- */
 
-static c get(const c *a, int64_t n, int64_t i, int64_t j, bool lower) { return lower ? a[i * n + j] : conjugate(a[j * n + i]); }
+static c get(const c *a, int64_t n, int64_t i, int64_t j, bool lower) {
+  return lower ? a[i * n + j] : conjugate(a[j * n + i]);
+}
 static void set(c *a, int64_t n, int64_t i, int64_t j, bool lower, c v) {
   if (lower)
     a[i * n + j] = v;
@@ -49,7 +55,7 @@ int64_t sn_ev_cholesky(c *a, int64_t n, bool lower) {
   return 0;
 }
 
-/* ---- triangular solve ----------------------------------------------------------------------------------------------------- */
+/* ---- triangular solve ---- */
 
 /* Element (i, j) of op(A). */
 static c op_element(const sn_ev_solve *h, const c *a, int64_t n, int64_t i, int64_t j) {
@@ -76,7 +82,7 @@ void sn_ev_triangular_solve(const sn_ev_solve *h, const c *a, c *b, int64_t rows
     }
 }
 
-/* ---- LU ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- LU ---- */
 
 int64_t sn_ev_lu(c *a, int64_t m, int64_t n, int32_t *pivots) {
   int64_t bad = 0;
@@ -103,7 +109,7 @@ int64_t sn_ev_lu(c *a, int64_t m, int64_t n, int32_t *pivots) {
   return bad;
 }
 
-/* ---- Jacobi (Golub and Van Loan, Matrix Computations, 8.5 and 8.6.3) --------------------------------------------------------- */
+/* ---- Jacobi (Golub and Van Loan, Matrix Computations, 8.5 and 8.6.3) ---- */
 
 enum { SWEEPS = 60 };
 
@@ -202,7 +208,7 @@ void sn_ev_svd(double *a, double *s, double *v, int64_t m, int64_t n) {
   }
 }
 
-/* ---- the ops ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the ops ---- */
 
 /* The triangle asked for, zeros in the other; a matrix that is not positive definite gives NaN, as on XLA. */
 sn_status sn_eval_cholesky(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
@@ -210,7 +216,8 @@ sn_status sn_eval_cholesky(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
   bool lower = sn_instr_bool(i, SN_ATTR_LOWER);
   void *memory;
   SN_TRY(sn_ev_new(e, i, s, out));
-  if (s->rank < 2 || s->dims[s->rank - 1] != s->dims[s->rank - 2]) return sn_ev_error(e, i, SN_ERR_SHAPE, "needs square matrices");
+  if (s->rank < 2 || s->dims[s->rank - 1] != s->dims[s->rank - 2])
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "needs square matrices");
   if (sn_shape_elements(s) == 0) return SN_OK;
   int64_t n = s->dims[s->rank - 1], elements = n * n, count = sn_ev_product(s->rank - 2, s->dims);
   SN_TRY(sn_ev_scratch(e, i, (size_t)elements, sizeof(c), &memory));
@@ -219,7 +226,8 @@ sn_status sn_eval_cholesky(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
     sn_ev_matrix_load(in[0], k, elements, a);
     bool bad = sn_ev_cholesky(a, n, lower) != 0;
     for (int64_t q = 0; q < elements; q++)
-      if (bad || (lower ? q % n > q / n : q % n < q / n)) a[q] = (c){bad ? (double)NAN : 0, bad && sn_type_is_complex(s->type) ? (double)NAN : 0};
+      if (bad || (lower ? q % n > q / n : q % n < q / n))
+        a[q] = (c){bad ? (double)NAN : 0, bad && sn_type_is_complex(s->type) ? (double)NAN : 0};
     sn_ev_matrix_store(*out, k, elements, a);
   }
   sn_free(memory);
@@ -228,13 +236,16 @@ sn_status sn_eval_cholesky(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
 
 sn_status sn_eval_triangular_solve(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   const sn_shape *sa = sn_array_shape(in[0]), *sb = i->shape;
-  sn_ev_solve how = {sn_instr_bool(i, SN_ATTR_LEFT_SIDE), sn_instr_bool(i, SN_ATTR_LOWER), sn_instr_bool(i, SN_ATTR_UNIT_DIAGONAL), sn_instr_int(i, SN_ATTR_TRANSPOSE_A)};
+  sn_ev_solve how = {sn_instr_bool(i, SN_ATTR_LEFT_SIDE), sn_instr_bool(i, SN_ATTR_LOWER),
+                     sn_instr_bool(i, SN_ATTR_UNIT_DIAGONAL), sn_instr_int(i, SN_ATTR_TRANSPOSE_A)};
   void *memory;
   SN_TRY(sn_ev_new(e, i, sb, out));
   if (sb->rank < 2 || sa->rank != sb->rank) return sn_ev_error(e, i, SN_ERR_SHAPE, "needs matrices of one rank");
   if (sn_shape_elements(sb) == 0) return SN_OK;
-  int64_t rows = sb->dims[sb->rank - 2], cols = sb->dims[sb->rank - 1], n = how.left ? rows : cols, count = sn_ev_product(sb->rank - 2, sb->dims);
-  if (sa->dims[sa->rank - 1] != n || sa->dims[sa->rank - 2] != n) return sn_ev_error(e, i, SN_ERR_SHAPE, "a is not %lld x %lld", (long long)n, (long long)n);
+  int64_t rows = sb->dims[sb->rank - 2], cols = sb->dims[sb->rank - 1], n = how.left ? rows : cols,
+          count = sn_ev_product(sb->rank - 2, sb->dims);
+  if (sa->dims[sa->rank - 1] != n || sa->dims[sa->rank - 2] != n)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "a is not %lld x %lld", (long long)n, (long long)n);
   SN_TRY(sn_ev_scratch(e, i, (size_t)(n * n + rows * cols), sizeof(c), &memory));
   c *a = memory, *b = a + n * n;
   for (int64_t k = 0; k < count; k++) {

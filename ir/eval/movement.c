@@ -24,7 +24,9 @@ sn_status sn_eval_broadcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in
   int64_t strides[SN_MAX_RANK];
   sn_ev_copy c;
   SN_TRY(sn_ev_new(e, i, i->shape, out));
-  if (dims.n != from->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "%lld dimensions for an operand of rank %d", (long long)dims.n, from->rank);
+  if (dims.n != from->rank)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "%lld dimensions for an operand of rank %d", (long long)dims.n,
+                       from->rank);
   start_copy(&c, i->shape, *out, in[0]);
   sn_ev_strides(c.rank, c.dims, c.dst_stride);
   sn_ev_strides(from->rank, from->dims, strides);
@@ -51,22 +53,28 @@ sn_status sn_eval_reshape(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, 
 /* The elements that count, in order, then laid out in the new sizes: both may be smaller than the bounds. */
 sn_status sn_eval_dynamic_reshape(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   const sn_shape *from = sn_array_shape(in[0]), *to = i->shape;
-  int64_t sizes[SN_MAX_RANK], want[SN_MAX_RANK], fs[SN_MAX_RANK], ts[SN_MAX_RANK], a[SN_MAX_RANK] = {0}, b[SN_MAX_RANK] = {0};
+  int64_t sizes[SN_MAX_RANK], want[SN_MAX_RANK], fs[SN_MAX_RANK], ts[SN_MAX_RANK], a[SN_MAX_RANK] = {0},
+                                                                                   b[SN_MAX_RANK] = {0};
   size_t bytes = sn_type_bytes(to->type);
   SN_TRY(sn_ev_new_zero(e, i, to, out));
   sn_ev_sizes(in[0], sizes);
   for (int d = 0; d < to->rank; d++) {
-    want[d] = d + 1 < (int)i->n_operands ? sn_load_i64(sn_array_shape(in[d + 1])->type, sn_array_data(in[d + 1])) : to->dims[d];
-    if (want[d] < 0 || want[d] > to->dims[d]) return sn_ev_error(e, i, SN_ERR_SHAPE, "size %lld of dimension %d is outside its bound %lld", (long long)want[d], d, (long long)to->dims[d]);
+    want[d] = d + 1 < (int)i->n_operands ? sn_load_i64(sn_array_shape(in[d + 1])->type, sn_array_data(in[d + 1]))
+                                         : to->dims[d];
+    if (want[d] < 0 || want[d] > to->dims[d])
+      return sn_ev_error(e, i, SN_ERR_SHAPE, "size %lld of dimension %d is outside its bound %lld", (long long)want[d],
+                         d, (long long)to->dims[d]);
     if (to->dynamic && to->dynamic[d]) sn_array_set_dynamic_size(*out, d, want[d]);
   }
   if (sn_ev_product(from->rank, sizes) != sn_ev_product(to->rank, want))
-    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld elements do not fill %lld", (long long)sn_ev_product(from->rank, sizes), (long long)sn_ev_product(to->rank, want));
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "%lld elements do not fill %lld",
+                       (long long)sn_ev_product(from->rank, sizes), (long long)sn_ev_product(to->rank, want));
   if (sn_ev_product(to->rank, want) == 0) return SN_OK;
   sn_ev_strides(from->rank, from->dims, fs);
   sn_ev_strides(to->rank, to->dims, ts);
   do {
-    memcpy((char *)sn_array_data(*out) + (size_t)sn_ev_dot_strides(to->rank, b, ts) * bytes, (char *)sn_array_data(in[0]) + (size_t)sn_ev_dot_strides(from->rank, a, fs) * bytes, bytes);
+    memcpy((char *)sn_array_data(*out) + (size_t)sn_ev_dot_strides(to->rank, b, ts) * bytes,
+           (char *)sn_array_data(in[0]) + (size_t)sn_ev_dot_strides(from->rank, a, fs) * bytes, bytes);
     (void)sn_ev_next(to->rank, want, b);
   } while (sn_ev_next(from->rank, sizes, a));
   return SN_OK;
@@ -146,7 +154,8 @@ sn_status sn_eval_dynamic_slice(sn_ev_ctx *e, const sn_instr *i, sn_array *const
   start_copy(&c, i->shape, *out, in[0]);
   sn_ev_strides(c.rank, c.dims, c.dst_stride);
   sn_ev_strides(c.rank, from->dims, c.src_stride);
-  for (int d = 0; d < c.rank; d++) c.src += start_index(i, in, 1, d, from->dims[d] - c.dims[d]) * c.src_stride[d] * (int64_t)c.bytes;
+  for (int d = 0; d < c.rank; d++)
+    c.src += start_index(i, in, 1, d, from->dims[d] - c.dims[d]) * c.src_stride[d] * (int64_t)c.bytes;
   sn_ev_copy_run(e, &c);
   return SN_OK;
 }
@@ -158,12 +167,14 @@ sn_status sn_eval_dynamic_update_slice(sn_ev_ctx *e, const sn_instr *i, sn_array
   start_copy(&c, update, *out, in[1]);
   sn_ev_strides(c.rank, i->shape->dims, c.dst_stride);
   sn_ev_strides(c.rank, update->dims, c.src_stride);
-  for (int d = 0; d < c.rank; d++) c.dst += start_index(i, in, 2, d, i->shape->dims[d] - update->dims[d]) * c.dst_stride[d] * (int64_t)c.bytes;
+  for (int d = 0; d < c.rank; d++)
+    c.dst += start_index(i, in, 2, d, i->shape->dims[d] - update->dims[d]) * c.dst_stride[d] * (int64_t)c.bytes;
   sn_ev_copy_run(e, &c);
   return SN_OK;
 }
 
-/* First and one past the last operand index that lands inside the result, for low padding (maybe negative) and step = interior + 1. */
+/* First and one past the last operand index that lands inside the result, for low padding (maybe negative) and step =
+ * interior + 1. */
 static void pad_range(int64_t n, int64_t low, int64_t step, int64_t result, int64_t *first, int64_t *last) {
   *first = low >= 0 ? 0 : (-low + step - 1) / step;
   *last = result - low <= 0 ? 0 : (result - low - 1) / step + 1;
@@ -210,7 +221,7 @@ sn_status sn_eval_concatenate(sn_ev_ctx *e, const sn_instr *i, sn_array *const *
   return SN_OK;
 }
 
-/* ---- sources --------------------------------------------------------------------------------------------------------- */
+/* ---- sources ---- */
 
 sn_status sn_eval_constant(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_array *a = sn_instr_literal(i);
@@ -231,7 +242,8 @@ sn_status sn_eval_iota(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   (void)in;
   SN_TRY(sn_ev_new(e, i, s, out));
   if (sn_shape_elements(s) == 0) return SN_OK;
-  if (d < 0 || d >= s->rank) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "iota_dimension %lld of a result of rank %d", (long long)d, s->rank);
+  if (d < 0 || d >= s->rank)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "iota_dimension %lld of a result of rank %d", (long long)d, s->rank);
   int64_t inner = sn_ev_product(s->rank - (int)d - 1, s->dims + d + 1), outer = sn_ev_product((int)d, s->dims);
   char *data = sn_array_data(*out);
   for (int64_t k = 0; k < s->dims[d]; k++) {
@@ -249,7 +261,7 @@ sn_status sn_eval_iota(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   return SN_OK;
 }
 
-/* ---- dynamic sizes ------------------------------------------------------------------------------------------------------ */
+/* ---- dynamic sizes ---- */
 
 sn_status sn_eval_get_dimension_size(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_ints dims = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
@@ -264,7 +276,8 @@ sn_status sn_eval_set_dimension_size(sn_ev_ctx *e, const sn_instr *i, sn_array *
   sn_ints dims = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
   int64_t d = dims.v[0], size = sn_load_i64(sn_array_shape(in[1])->type, sn_array_data(in[1]));
   if (size < 0 || size > i->shape->dims[d])
-    return sn_ev_error(e, i, SN_ERR_SHAPE, "size %lld of dimension %lld is outside its bound %lld", (long long)size, (long long)d, (long long)i->shape->dims[d]);
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "size %lld of dimension %lld is outside its bound %lld", (long long)size,
+                       (long long)d, (long long)i->shape->dims[d]);
   SN_TRY(sn_ev_new(e, i, i->shape, out));
   if (sn_array_bytes(*out)) memcpy(sn_array_data(*out), sn_array_data(in[0]), sn_array_bytes(*out));
   copy_dynamic_sizes(*out, in[0]);

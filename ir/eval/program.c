@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Computations applied to elements (reducers, comparators, maps): those of elementwise ops on scalars become a list of kernels that runs over
- * up to SN_EV_LANES elements at a time; any other runs through frames, one element after the other. */
+/* Computations applied to elements (reducers, comparators, maps): those of elementwise ops on scalars become a list of
+ * kernels that runs over up to SN_EV_LANES elements at a time; any other runs through frames, one element after the
+ * other. */
 #include "eval_internal.h"
 
 enum { MAX_INLINE = 32, MAX_STEPS = 4096 }; /* calls inside calls, and what they may grow to; beyond: frames */
@@ -23,7 +24,7 @@ struct sn_ev_program {
   sn_ev_ctx *e;
   const sn_instr *i;
   const sn_computation *c;
-  bool frames;        /* run by frames */
+  bool frames; /* run by frames */
   int n_params, n_outs, n_steps, n_regs, cap_steps, cap_regs;
   step *steps;
   reg *regs;
@@ -31,7 +32,7 @@ struct sn_ev_program {
   sn_type *out_types;
 };
 
-/* ---- compiling -------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ---- */
 
 static int add_reg(sn_ev_program *p, sn_type t, bool own) {
   if (p->n_regs == p->cap_regs) {
@@ -66,7 +67,8 @@ static step *add_step(sn_ev_program *p) {
 }
 
 /* SN_ERR_UNSUPPORTED: not a lane program, run by frames (no message). */
-static sn_status compile(sn_ev_program *p, const sn_computation *c, const int *params, int n_params, int depth, sn_map *regs, int *outs, int *n_outs, int max_outs);
+static sn_status compile(sn_ev_program *p, const sn_computation *c, const int *params, int n_params, int depth,
+                         sn_map *regs, int *outs, int *n_outs, int max_outs);
 
 static int reg_of(sn_map *regs, const sn_instr *i) {
   uint64_t v;
@@ -101,7 +103,10 @@ static sn_status compile_call(sn_ev_program *p, const sn_instr *i, int depth, sn
   return s;
 }
 
-static bool moves_nothing(sn_opcode op) { return op == SN_OP_BROADCAST || op == SN_OP_RESHAPE || op == SN_OP_BITCAST || op == SN_OP_TRANSPOSE || op == SN_OP_COPY; }
+static bool moves_nothing(sn_opcode op) {
+  return op == SN_OP_BROADCAST || op == SN_OP_RESHAPE || op == SN_OP_BITCAST || op == SN_OP_TRANSPOSE ||
+         op == SN_OP_COPY;
+}
 
 static sn_status compile_kernel(sn_ev_program *p, const sn_instr *i, sn_map *regs) {
   bool lane = sn_op_has(i->op, SN_T_ELTWISE) || i->op == SN_OP_BITCAST_CONVERT;
@@ -120,7 +125,8 @@ static sn_status compile_kernel(sn_ev_program *p, const sn_instr *i, sn_map *reg
   return set_reg(regs, i, r);
 }
 
-static sn_status compile_instr(sn_ev_program *p, const sn_instr *i, const int *params, int n_params, int depth, sn_map *regs) {
+static sn_status compile_instr(sn_ev_program *p, const sn_instr *i, const int *params, int n_params, int depth,
+                               sn_map *regs) {
   if (!sn_shape_is_scalar(i->shape) || p->n_steps > MAX_STEPS || p->n_regs > 4 * MAX_STEPS) return SN_ERR_UNSUPPORTED;
   if (i->op == SN_OP_PARAMETER) {
     int64_t n = sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER);
@@ -128,14 +134,16 @@ static sn_status compile_instr(sn_ev_program *p, const sn_instr *i, const int *p
   }
   if (i->op == SN_OP_CONSTANT) return compile_constant(p, i, regs);
   if (i->op == SN_OP_CALL || i->op == SN_OP_FUSION) return compile_call(p, i, depth, regs);
-  if (moves_nothing(i->op) && sn_shape_is_scalar(sn_operand_shape(i, 0)) && sn_operand_shape(i, 0)->type == i->shape->type) {
+  if (moves_nothing(i->op) && sn_shape_is_scalar(sn_operand_shape(i, 0)) &&
+      sn_operand_shape(i, 0)->type == i->shape->type) {
     int r = reg_of(regs, sn_instr_operand(i, 0));
     return r < 0 ? SN_ERR_UNSUPPORTED : set_reg(regs, i, r);
   }
   return compile_kernel(p, i, regs);
 }
 
-static sn_status compile(sn_ev_program *p, const sn_computation *c, const int *params, int n_params, int depth, sn_map *regs, int *outs, int *n_outs, int max_outs) {
+static sn_status compile(sn_ev_program *p, const sn_computation *c, const int *params, int n_params, int depth,
+                         sn_map *regs, int *outs, int *n_outs, int max_outs) {
   bool tuple = c->root->op == SN_OP_TUPLE;
   SN_FOR_INSTRS(i, c) {
     if (tuple && i == c->root) continue;
@@ -144,7 +152,8 @@ static sn_status compile(sn_ev_program *p, const sn_computation *c, const int *p
   int n = tuple ? (int)c->root->n_operands : 1;
   if (n > max_outs) return SN_ERR_UNSUPPORTED;
   for (int k = 0; k < n; k++)
-    if ((outs[k] = reg_of(regs, tuple ? sn_instr_operand(c->root, (uint32_t)k) : c->root)) < 0) return SN_ERR_UNSUPPORTED;
+    if ((outs[k] = reg_of(regs, tuple ? sn_instr_operand(c->root, (uint32_t)k) : c->root)) < 0)
+      return SN_ERR_UNSUPPORTED;
   *n_outs = n;
   return SN_OK;
 }
@@ -210,7 +219,8 @@ sn_status sn_ev_program_create(sn_ev_ctx *e, const sn_instr *i, const sn_computa
   sn_status s = p->outs && p->out_types ? SN_OK : SN_ERR_MEMORY;
   for (int k = 0; k < p->n_outs && s == SN_OK; k++) {
     const sn_shape *shape = sn_shape_is_tuple(root) ? root->elements[k] : root;
-    if (!sn_shape_is_array(shape) || sn_shape_elements(shape) != 1) s = sn_ev_error(e, i, SN_ERR_SHAPE, "computation %s must give scalars", c->name);
+    if (!sn_shape_is_array(shape) || sn_shape_elements(shape) != 1)
+      s = sn_ev_error(e, i, SN_ERR_SHAPE, "computation %s must give scalars", c->name);
     p->out_types[k] = shape->type;
   }
   if (s == SN_OK) s = compile_all(p);
@@ -238,7 +248,7 @@ void sn_ev_program_destroy(sn_ev_program *p) {
 int sn_ev_program_outputs(const sn_ev_program *p) { return p->n_outs; }
 sn_type sn_ev_program_out_type(const sn_ev_program *p, int k) { return p->out_types[k]; }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 static sn_status run_lane(sn_ev_program *p, int64_t lane, const void *const *params, void *const *outs) {
   void *memory;
@@ -247,9 +257,12 @@ static sn_status run_lane(sn_ev_program *p, int64_t lane, const void *const *par
   sn_status s = SN_OK;
   for (int k = 0; k < p->n_params && s == SN_OK; k++) {
     const sn_shape *shape = p->c->params[k]->shape;
-    if (!sn_shape_is_array(shape) || sn_shape_elements(shape) != 1) s = sn_ev_error(p->e, p->i, SN_ERR_SHAPE, "computation %s must take scalars", p->c->name);
+    if (!sn_shape_is_array(shape) || sn_shape_elements(shape) != 1)
+      s = sn_ev_error(p->e, p->i, SN_ERR_SHAPE, "computation %s must take scalars", p->c->name);
     if (s == SN_OK) s = sn_ev_new(p->e, p->i, shape, &args[k]);
-    if (s == SN_OK) memcpy(sn_array_data(args[k]), (const char *)params[k] + (size_t)lane * sn_type_bytes(shape->type), sn_type_bytes(shape->type));
+    if (s == SN_OK)
+      memcpy(sn_array_data(args[k]), (const char *)params[k] + (size_t)lane * sn_type_bytes(shape->type),
+             sn_type_bytes(shape->type));
   }
   if (s == SN_OK) s = sn_ev_apply(p->e, p->i, p->c, p->n_params, args, &value);
   for (int k = 0; k < p->n_outs && s == SN_OK; k++) {

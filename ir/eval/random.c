@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* rng-bit-generator: Threefry-2x32 (20 rounds) and Philox-4x32 (10 rounds) of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
- * with the counters laid out as XLA's xla/hlo/builder/lib/prng.cc and rng_bit_generator_expander.cc do, bit by bit. `rng` has no defined bits in XLA:
- * ours are Philox's, keyed by the run's seed. */
+/* rng-bit-generator: Threefry-2x32 (20 rounds) and Philox-4x32 (10 rounds) of Salmon et al., "Parallel random numbers:
+ * as easy as 1, 2, 3", SC 2011, with the counters laid out as XLA's xla/hlo/builder/lib/prng.cc and
+ * rng_bit_generator_expander.cc do, bit by bit. `rng` has no defined bits in XLA: ours are Philox's, keyed by the run's
+ * seed. */
 #include <math.h>
 
 #include "eval_internal.h"
@@ -24,7 +25,8 @@ static void threefry(const uint32_t key[2], uint32_t x[2]) {
 }
 
 static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4]) {
-  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), x[4] = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
+  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32),
+           x[4] = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
   for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
     uint64_t a = (uint64_t)x[0] * 0xD2511F53u, b = (uint64_t)x[2] * 0xCD9E8D57u;
     uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ k1, (uint32_t)a};
@@ -33,7 +35,7 @@ static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4]) {
   memcpy(out, x, 4 * sizeof *out);
 }
 
-/* ---- rng-bit-generator ------------------------------------------------------------------------------------------------ */
+/* ---- rng-bit-generator ---- */
 
 static void put_bits(sn_type t, char *data, int64_t k, uint64_t bits) {
   size_t bytes = sn_type_bytes(t);
@@ -54,7 +56,8 @@ static int split_dim(const sn_shape *s) {
   return best;
 }
 
-/* Up to 32 bits: counters run over the shape with one dim halved; the two words of a counter are neighbours along that dim. */
+/* Up to 32 bits: counters run over the shape with one dim halved; the two words of a counter are neighbours along that
+ * dim. */
 static uint64_t threefry_words(const sn_shape *s, uint64_t key, uint64_t counter, char *data) {
   int split = split_dim(s);
   int64_t half[SN_MAX_RANK], strides[SN_MAX_RANK], index[SN_MAX_RANK] = {0}, n = 0;
@@ -109,12 +112,15 @@ static void philox_fill(const sn_shape *s, uint64_t key, uint64_t *low, uint64_t
 }
 
 sn_status sn_eval_rng_bit_generator(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
-  const sn_shape *state = sn_array_shape(in[0]), *s = sn_shape_is_tuple(i->shape) && i->shape->n_elements == 2 ? i->shape->elements[1] : NULL;
+  const sn_shape *state = sn_array_shape(in[0]),
+                 *s = sn_shape_is_tuple(i->shape) && i->shape->n_elements == 2 ? i->shape->elements[1] : NULL;
   sn_array *outs[2] = {NULL, NULL};
   int64_t algorithm = sn_instr_int(i, SN_ATTR_RNG_ALGORITHM), words = sn_shape_elements(state);
   bool three = algorithm == SN_RNG_ALGORITHM_THREE_FRY; /* the default is Philox, as on XLA for CPU */
-  if (!s || (!sn_type_is_integer(s->type) && !sn_type_is_float(s->type))) return sn_ev_error(e, i, SN_ERR_TYPE, "gives (state, integers)");
-  if (state->type != SN_TYPE_U64 || words < 2 || (three && words != 2)) return sn_ev_error(e, i, SN_ERR_SHAPE, "a state of u64[2] (Philox: or u64[3]) is needed");
+  if (!s || (!sn_type_is_integer(s->type) && !sn_type_is_float(s->type)))
+    return sn_ev_error(e, i, SN_ERR_TYPE, "gives (state, integers)");
+  if (state->type != SN_TYPE_U64 || words < 2 || (three && words != 2))
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "a state of u64[2] (Philox: or u64[3]) is needed");
   SN_TRY(sn_ev_writable(e, i, in[0], &outs[0]));
   sn_status status = sn_ev_new(e, i, s, &outs[1]);
   if (status != SN_OK) {
@@ -136,7 +142,7 @@ sn_status sn_eval_rng_bit_generator(sn_ev_ctx *e, const sn_instr *i, sn_array *c
   return sn_ev_new_tuple(e, i, 2, outs, out);
 }
 
-/* ---- rng and its state --------------------------------------------------------------------------------------------------- */
+/* ---- rng and its state ---- */
 
 /* 53 bits in [0, 1). */
 static double uniform(sn_ev_ctx *e) {
@@ -148,9 +154,11 @@ static double uniform(sn_ev_ctx *e) {
 sn_status sn_eval_rng(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_type t = i->shape->type;
   bool normal = sn_instr_int(i, SN_ATTR_DISTRIBUTION) == SN_DISTRIBUTION_NORMAL;
-  double a = sn_load_f64(sn_array_shape(in[0])->type, sn_array_data(in[0])), b = sn_load_f64(sn_array_shape(in[1])->type, sn_array_data(in[1]));
+  double a = sn_load_f64(sn_array_shape(in[0])->type, sn_array_data(in[0])),
+         b = sn_load_f64(sn_array_shape(in[1])->type, sn_array_data(in[1]));
   SN_TRY(sn_ev_new(e, i, i->shape, out));
-  if (sn_type_is_complex(t) || (normal && !sn_type_is_float(t))) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "no such numbers of %s", sn_type_text(t));
+  if (sn_type_is_complex(t) || (normal && !sn_type_is_float(t)))
+    return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "no such numbers of %s", sn_type_text(t));
   for (int64_t k = 0; k < sn_shape_elements(i->shape); k++) {
     char *at = (char *)sn_array_data(*out) + (size_t)k * sn_type_bytes(t);
     double u = uniform(e);
@@ -160,7 +168,8 @@ sn_status sn_eval_rng(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_a
       u = a + u * (b - a);
     sn_store_f64(t, at, sn_type_is_float(t) || t == SN_TYPE_PRED ? u : floor(u));
     if (t == SN_TYPE_PRED) *(uint8_t *)at = u >= 0.5;
-    if (!normal && sn_type_is_float(t) && b > a && sn_load_f64(t, at) >= b) sn_store_f64(t, at, a); /* rounded up to the open end */
+    if (!normal && sn_type_is_float(t) && b > a && sn_load_f64(t, at) >= b)
+      sn_store_f64(t, at, a); /* rounded up to the open end */
   }
   return SN_OK;
 }
@@ -169,7 +178,8 @@ sn_status sn_eval_rng(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_a
 sn_status sn_eval_rng_state(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   (void)in;
   SN_TRY(sn_ev_new_zero(e, i, i->shape, out));
-  if (i->shape->type != SN_TYPE_U64 || sn_array_bytes(*out) < sizeof e->state_counter) return sn_ev_error(e, i, SN_ERR_SHAPE, "gives u64[2]");
+  if (i->shape->type != SN_TYPE_U64 || sn_array_bytes(*out) < sizeof e->state_counter)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "gives u64[2]");
   memcpy(sn_array_data(*out), e->state_counter, sizeof e->state_counter);
   add_128(&e->state_counter[0], &e->state_counter[1], (uint64_t)sn_instr_int(i, SN_ATTR_DELTA));
   return SN_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* reduce, map and scan. The order of a reduction is fixed by the shape: rows go through eight interleaved sums, columns from first to last. */
+/* reduce, map and scan. The order of a reduction is fixed by the shape: rows go through eight interleaved sums, columns
+ * from first to last. */
 #include "eval_internal.h"
 
 enum { COLUMNS = 512, ROW_ITEM = 16384 };
@@ -42,7 +43,7 @@ static int pick(const axes *x, bool reduced, int64_t *dims, int64_t *strides) {
   return n;
 }
 
-/* ---- one known op ---------------------------------------------------------------------------------------------------------- */
+/* ---- one known op ---- */
 
 typedef struct binary_job {
   const sn_ev_reducer *r;
@@ -50,9 +51,9 @@ typedef struct binary_job {
   size_t bytes, acc_bytes;
   const char *src, *init;
   char *dst;
-  int n_kept, n_red;               /* outer ones: without the inner dim */
+  int n_kept, n_red; /* outer ones: without the inner dim */
   int64_t kept[SN_MAX_RANK], kept_stride[SN_MAX_RANK], red[SN_MAX_RANK], red_stride[SN_MAX_RANK];
-  int64_t inner, blocks;           /* length of the inner dim; columns: blocks of it per outer output */
+  int64_t inner, blocks; /* length of the inner dim; columns: blocks of it per outer output */
 } binary_job;
 
 static void unflatten(int rank, const int64_t *dims, int64_t flat, int64_t *index) {
@@ -72,7 +73,8 @@ static double sum_f32(const float *x, int64_t n) {
   return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-/* Maximum and minimum of a row by integer keys in the order of the floats (-0 below +0), which compilers reduce in vectors; NaN is watched beside. */
+/* Maximum and minimum of a row by integer keys in the order of the floats (-0 below +0), which compilers reduce in
+ * vectors; NaN is watched beside. */
 static int32_t order_key(uint32_t bits) { return (int32_t)(bits ^ (((uint32_t)0 - (bits >> 31)) & 0x7fffffffu)); }
 
 static float extreme_f32(float start, const float *x, int64_t n, bool largest) {
@@ -94,7 +96,8 @@ static float extreme_f32(float start, const float *x, int64_t n, bool largest) {
   return start;
 }
 
-/* Any op and type: blocks of 64 lanes, halved at the end. Rows shorter than the block are halved with what is left over. */
+/* Any op and type: blocks of 64 lanes, halved at the end. Rows shorter than the block are halved with what is left
+ * over. */
 static void row_any(const binary_job *j, const char *row, void *acc) {
   enum { LANES = 64 };
   double lanes[2 * LANES], next[2 * LANES];
@@ -175,7 +178,8 @@ static void columns_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void reduce_binary(sn_ev_ctx *e, const sn_ev_reducer *r, const axes *x, const sn_array *in, const void *init, sn_array *out) {
+static void reduce_binary(sn_ev_ctx *e, const sn_ev_reducer *r, const axes *x, const sn_array *in, const void *init,
+                          sn_array *out) {
   binary_job j;
   double start[2];
   memset(&j, 0, sizeof j);
@@ -192,23 +196,26 @@ static void reduce_binary(sn_ev_ctx *e, const sn_ev_reducer *r, const axes *x, c
   int64_t reduced = sn_ev_product(j.n_red, j.red);
   if (x->rank > 0 && x->reduced[x->rank - 1]) {
     j.inner = j.red[--j.n_red];
-    sn_ev_parallel(e, sn_ev_product(j.n_kept, j.kept), ROW_ITEM / (reduced < ROW_ITEM ? reduced : ROW_ITEM), rows_range, &j);
+    sn_ev_parallel(e, sn_ev_product(j.n_kept, j.kept), ROW_ITEM / (reduced < ROW_ITEM ? reduced : ROW_ITEM), rows_range,
+                   &j);
     return;
   }
   j.inner = j.n_kept ? j.kept[--j.n_kept] : 1;
   j.blocks = (j.inner + COLUMNS - 1) / COLUMNS;
   int64_t per_item = reduced * (j.inner < COLUMNS ? j.inner : COLUMNS);
-  sn_ev_parallel(e, sn_ev_product(j.n_kept, j.kept) * j.blocks, ROW_ITEM / (per_item < ROW_ITEM ? per_item : ROW_ITEM), columns_range, &j);
+  sn_ev_parallel(e, sn_ev_product(j.n_kept, j.kept) * j.blocks, ROW_ITEM / (per_item < ROW_ITEM ? per_item : ROW_ITEM),
+                 columns_range, &j);
 }
 
-/* ---- any computation ------------------------------------------------------------------------------------------------------------ */
+/* ---- any computation ---- */
 
 static void gather_lanes(char *to, const char *src, size_t bytes, const int64_t *offset, int64_t add, int64_t n) {
   for (int64_t q = 0; q < n; q++) memcpy(to + (size_t)q * bytes, src + (offset[q] + add) * (int64_t)bytes, bytes);
 }
 
 /* Lanes are outputs; each step of the reduction takes one element for every lane. */
-static sn_status reduce_lanes(sn_ev_reducer *r, const axes *x, sn_array *const *in, sn_array *const *inits, sn_array *const *outs, char *const *buffers) {
+static sn_status reduce_lanes(sn_ev_reducer *r, const axes *x, sn_array *const *in, sn_array *const *inits,
+                              sn_array *const *outs, char *const *buffers) {
   int64_t kept[SN_MAX_RANK], ks[SN_MAX_RANK], red[SN_MAX_RANK], rs[SN_MAX_RANK], offset[SN_EV_LANES];
   int nk = pick(x, false, kept, ks), nr = pick(x, true, red, rs);
   int64_t outputs = sn_ev_product(nk, kept);
@@ -228,14 +235,16 @@ static sn_status reduce_lanes(sn_ev_reducer *r, const axes *x, sn_array *const *
     }
     do {
       int64_t add = sn_ev_dot_strides(nr, step, rs);
-      for (int k = 0; k < r->n; k++) gather_lanes(buffers[k], sn_array_data(in[k]), sn_type_bytes(r->types[k]), offset, add, n);
+      for (int k = 0; k < r->n; k++)
+        gather_lanes(buffers[k], sn_array_data(in[k]), sn_type_bytes(r->types[k]), offset, add, n);
       SN_TRY(sn_ev_combine(r, n, acc, next));
     } while (sn_ev_next(nr, red, step));
   }
   return SN_OK;
 }
 
-static sn_status reduce_any(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, const axes *x, sn_array *const *in, sn_array *const *outs) {
+static sn_status reduce_any(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, const axes *x, sn_array *const *in,
+                            sn_array *const *outs) {
   void *memory;
   SN_TRY(sn_ev_scratch(e, i, (size_t)r->n, sizeof(char *), &memory));
   char **buffers = memory;
@@ -251,7 +260,7 @@ static sn_status reduce_any(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, c
   return s;
 }
 
-/* ---- reduce ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reduce ---- */
 
 static sn_status reduce_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *const *in, sn_array *const *outs) {
   sn_type types[SN_MAX_RANK];
@@ -263,7 +272,9 @@ static sn_status reduce_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *c
   axes_open(shape, sn_instr_ints(i, SN_ATTR_DIMENSIONS), &x);
   if (sn_shape_elements(sn_array_shape(outs[0])) == 0) return SN_OK;
   if (sn_shape_elements(shape) == 0) { /* nothing to reduce: the initial value */
-    for (int k = 0; k < n; k++) sn_ev_fill(sn_array_data(outs[k]), sn_array_data(in[n + k]), sn_type_bytes(types[k]), sn_shape_elements(sn_array_shape(outs[k])));
+    for (int k = 0; k < n; k++)
+      sn_ev_fill(sn_array_data(outs[k]), sn_array_data(in[n + k]), sn_type_bytes(types[k]),
+                 sn_shape_elements(sn_array_shape(outs[k])));
     return SN_OK;
   }
   SN_TRY(sn_ev_reducer_init(e, i, i->called[0], n, types, &r));
@@ -276,7 +287,9 @@ static sn_status reduce_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *c
   return s;
 }
 
-static const sn_shape *result_shape(const sn_instr *i, int k) { return sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape; }
+static const sn_shape *result_shape(const sn_instr *i, int k) {
+  return sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape;
+}
 
 /* Dimensions that stay keep their actual sizes. */
 static void keep_sizes(const sn_array *in, sn_array *out, sn_ints reduced) {
@@ -316,24 +329,27 @@ sn_status sn_eval_reduce(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, s
   return s;
 }
 
-/* ---- map ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- map ---- */
 
 sn_status sn_eval_map(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_ev_program *p;
   void *memory = NULL;
   int n = (int)i->n_operands;
   if (i->called[0]->n_params != i->n_operands)
-    return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s takes %u parameters, map has %d operands", i->called[0]->name, (unsigned)i->called[0]->n_params, n);
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s takes %u parameters, map has %d operands",
+                       i->called[0]->name, (unsigned)i->called[0]->n_params, n);
   SN_TRY(sn_ev_new(e, i, i->shape, out));
   SN_TRY(sn_ev_program_create(e, i, i->called[0], &p));
   sn_status s = sn_ev_scratch(e, i, (size_t)n, sizeof(void *), &memory);
   if (s == SN_OK && (sn_ev_program_outputs(p) != 1 || sn_ev_program_out_type(p, 0) != i->shape->type))
-    s = sn_ev_error(e, i, SN_ERR_TYPE, "computation %s does not give %s", i->called[0]->name, sn_type_text(i->shape->type));
+    s = sn_ev_error(e, i, SN_ERR_TYPE, "computation %s does not give %s", i->called[0]->name,
+                    sn_type_text(i->shape->type));
   int64_t total = sn_shape_elements(i->shape);
   const void **params = memory;
   for (int64_t at = 0; at < total && s == SN_OK; at += SN_EV_LANES) {
     int64_t m = total - at < SN_EV_LANES ? total - at : SN_EV_LANES;
-    for (int k = 0; k < n; k++) params[k] = (const char *)sn_array_data(in[k]) + (size_t)at * sn_type_bytes(sn_array_shape(in[k])->type);
+    for (int k = 0; k < n; k++)
+      params[k] = (const char *)sn_array_data(in[k]) + (size_t)at * sn_type_bytes(sn_array_shape(in[k])->type);
     void *to = (char *)sn_array_data(*out) + (size_t)at * sn_type_bytes(i->shape->type);
     s = sn_ev_program_run(p, m, params, &to);
   }

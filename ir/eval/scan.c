@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* scan: operands are inputs, then carries. Each step applies the computation to one slice of every input (without the scanned dimension) and the
- * carries; it gives one slice of every output, then the new carries. The result is the stacked outputs, then the last carries. */
+/* scan: operands are inputs, then carries. Each step applies the computation to one slice of every input (without the
+ * scanned dimension) and the carries; it gives one slice of every output, then the new carries. The result is the
+ * stacked outputs, then the last carries. */
 #include "eval_internal.h"
 
 typedef struct scan_job {
   int n_in, n_carry, n_out;
   int64_t dim, steps;
-  sn_array **args;     /* of the computation: slices, carries */
-  sn_array **results;  /* outputs, last carries */
+  sn_array **args;    /* of the computation: slices, carries */
+  sn_array **results; /* outputs, last carries */
 } scan_job;
 
 /* Between a whole array and its slice `at` of dimension `dim`. */
@@ -41,7 +42,9 @@ static sn_status take_inputs(sn_ev_ctx *e, const sn_instr *i, scan_job *j, sn_ar
 static sn_status store_step(sn_ev_ctx *e, const sn_instr *i, scan_job *j, const sn_array *value, int64_t at) {
   bool tuple = sn_shape_is_tuple(sn_array_shape(value));
   int n = tuple ? sn_array_n_elements(value) : 1;
-  if (n != j->n_out + j->n_carry) return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s gives %d values instead of %d", i->called[0]->name, n, j->n_out + j->n_carry);
+  if (n != j->n_out + j->n_carry)
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "computation %s gives %d values instead of %d", i->called[0]->name, n,
+                       j->n_out + j->n_carry);
   for (int k = 0; k < n; k++) {
     sn_array *a = tuple ? sn_array_element(value, k) : (sn_array *)(uintptr_t)value;
     if (k < j->n_out) {
@@ -86,7 +89,8 @@ sn_status sn_eval_scan(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   j.n_carry = (int)sn_instr_int(i, SN_ATTR_NUM_CARRIES);
   j.n_in = (int)i->n_operands - j.n_carry;
   j.n_out = total - j.n_carry;
-  if (j.n_in < 1 || j.n_carry < 0 || j.n_out < 0 || dims.n != 1 || i->called[0]->n_params != i->n_operands) return sn_ev_error(e, i, SN_ERR_VERIFY, "its operands, carries and computation do not fit");
+  if (j.n_in < 1 || j.n_carry < 0 || j.n_out < 0 || dims.n != 1 || i->called[0]->n_params != i->n_operands)
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "its operands, carries and computation do not fit");
   j.dim = dims.v[0];
   j.steps = sn_array_shape(in[0])->dims[j.dim];
   SN_TRY(sn_ev_scratch(e, i, (size_t)i->n_operands + (size_t)total, sizeof(sn_array *), &memory));

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* scatter: each position of the indices combines one window of the updates into the operand, in order. A window that does not lie inside as a whole
- * is skipped. By a known op the operand is carried wide and rounded once, as in reduce. */
+/* scatter: each position of the indices combines one window of the updates into the operand, in order. A window that
+ * does not lie inside as a whole is skipped. By a known op the operand is carried wide and rounded once, as in reduce.
+ */
 #include "eval_internal.h"
 
 typedef struct scatter_plan {
-  int n;                                /* operands */
+  int n; /* operands */
   const sn_shape *operand, *indices, *update;
   sn_ints window_dims, inserted, to_operand, operand_batching, index_batching;
   int64_t vector_dim, vector_stride;
   int n_batch, n_window;
-  int64_t batch_dims[SN_MAX_RANK], index_strides[SN_MAX_RANK], batch_update[SN_MAX_RANK]; /* positions: sizes, strides in indices and updates */
-  int64_t window[SN_MAX_RANK], window_operand[SN_MAX_RANK], window_update[SN_MAX_RANK];   /* window: sizes, strides in operand and updates */
-  int64_t size[SN_MAX_RANK];            /* of the window, by operand dim */
+  int64_t batch_dims[SN_MAX_RANK], index_strides[SN_MAX_RANK],
+      batch_update[SN_MAX_RANK]; /* positions: sizes, strides in indices and updates */
+  int64_t window[SN_MAX_RANK], window_operand[SN_MAX_RANK],
+      window_update[SN_MAX_RANK]; /* window: sizes, strides in operand and updates */
+  int64_t size[SN_MAX_RANK];      /* of the window, by operand dim */
   int64_t operand_strides[SN_MAX_RANK];
 } scatter_plan;
 
@@ -90,7 +93,7 @@ static bool window_start(const scatter_plan *p, const sn_array *indices, const i
 typedef struct scatter_job {
   const scatter_plan *p;
   sn_ev_reducer *r;
-  char **acc;               /* operands in accumulator types */
+  char **acc; /* operands in accumulator types */
   sn_array *const *updates;
 } scatter_job;
 
@@ -114,11 +117,15 @@ static sn_status combine_run(const scatter_job *j, int64_t to, int64_t from, int
 static sn_status scatter_window(const scatter_job *j, int64_t to, int64_t from) {
   const scatter_plan *p = j->p;
   int64_t index[SN_MAX_RANK] = {0};
-  int outer = p->n_window > 0 && p->window_operand[p->n_window - 1] == 1 && p->window_update[p->n_window - 1] == 1 ? p->n_window - 1 : p->n_window;
+  int outer = p->n_window > 0 && p->window_operand[p->n_window - 1] == 1 && p->window_update[p->n_window - 1] == 1
+                  ? p->n_window - 1
+                  : p->n_window;
   int64_t run = outer < p->n_window ? p->window[outer] : 1;
   do {
-    int64_t o = to + sn_ev_dot_strides(outer, index, p->window_operand), u = from + sn_ev_dot_strides(outer, index, p->window_update);
-    for (int64_t at = 0; at < run; at += SN_EV_LANES) SN_TRY(combine_run(j, o + at, u + at, run - at < SN_EV_LANES ? run - at : SN_EV_LANES));
+    int64_t o = to + sn_ev_dot_strides(outer, index, p->window_operand),
+            u = from + sn_ev_dot_strides(outer, index, p->window_update);
+    for (int64_t at = 0; at < run; at += SN_EV_LANES)
+      SN_TRY(combine_run(j, o + at, u + at, run - at < SN_EV_LANES ? run - at : SN_EV_LANES));
   } while (sn_ev_next(outer, p->window, index));
   return SN_OK;
 }
@@ -128,13 +135,15 @@ static sn_status scatter_all(const scatter_job *j, const sn_array *indices) {
   int64_t position[SN_MAX_RANK] = {0}, to;
   if (sn_shape_elements(p->update) == 0) return SN_OK;
   do {
-    if (window_start(p, indices, position, &to)) SN_TRY(scatter_window(j, to, sn_ev_dot_strides(p->n_batch, position, p->batch_update)));
+    if (window_start(p, indices, position, &to))
+      SN_TRY(scatter_window(j, to, sn_ev_dot_strides(p->n_batch, position, p->batch_update)));
   } while (sn_ev_next(p->n_batch, p->batch_dims, position));
   return SN_OK;
 }
 
 /* Result k, and the memory that accumulates: the result itself, or a wider copy. */
-static sn_status open_result(sn_ev_ctx *e, const sn_instr *i, const sn_ev_reducer *r, int k, sn_array *operand, sn_array **result, char **acc, char **owned) {
+static sn_status open_result(sn_ev_ctx *e, const sn_instr *i, const sn_ev_reducer *r, int k, sn_array *operand,
+                             sn_array **result, char **acc, char **owned) {
   int64_t n = sn_shape_elements(sn_array_shape(operand));
   sn_type a = sn_ev_acc_type(r, k);
   SN_TRY(sn_ev_writable(e, i, operand, result));
@@ -149,12 +158,14 @@ static sn_status open_result(sn_ev_ctx *e, const sn_instr *i, const sn_ev_reduce
   return SN_OK;
 }
 
-static sn_status run(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, const scatter_plan *p, sn_ev_reducer *r, sn_array **results, char **acc, char **owned) {
+static sn_status run(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, const scatter_plan *p, sn_ev_reducer *r,
+                     sn_array **results, char **acc, char **owned) {
   for (int k = 0; k < p->n; k++) SN_TRY(open_result(e, i, r, k, in[k], &results[k], &acc[k], &owned[k]));
   scatter_job j = {p, r, acc, in + p->n + 1};
   SN_TRY(scatter_all(&j, in[p->n]));
   for (int k = 0; k < p->n; k++)
-    if (owned[k]) sn_convert(r->types[k], sn_array_data(results[k]), sn_ev_acc_type(r, k), owned[k], sn_shape_elements(p->operand));
+    if (owned[k])
+      sn_convert(r->types[k], sn_array_data(results[k]), sn_ev_acc_type(r, k), owned[k], sn_shape_elements(p->operand));
   return SN_OK;
 }
 

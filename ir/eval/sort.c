@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* sort and top-k: merge sort of positions along the dimension. Always stable; any comparator, even a contradictory one, terminates. */
+/* sort and top-k: merge sort of positions along the dimension. Always stable; any comparator, even a contradictory one,
+ * terminates. */
 #include "eval_internal.h"
 
 /* Does position a come before position b? */
@@ -31,7 +32,7 @@ static sn_status merge_sort(before_fn before, void *ctx, int64_t *order, int64_t
   return SN_OK;
 }
 
-/* ---- sort ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sort ---- */
 
 typedef struct sort_job {
   int n;
@@ -58,7 +59,8 @@ static sn_status before_by_program(void *ctx, int64_t a, int64_t b, bool *out) {
 
 static sn_status sort_rows(sort_job *j, int64_t dim, int64_t *order, sn_array *const *outs) {
   const sn_shape *s = sn_array_shape(j->in[0]);
-  int64_t n = s->dims[dim], inner = sn_ev_product(s->rank - (int)dim - 1, s->dims + dim + 1), outer = sn_ev_product((int)dim, s->dims);
+  int64_t n = s->dims[dim], inner = sn_ev_product(s->rank - (int)dim - 1, s->dims + dim + 1),
+          outer = sn_ev_product((int)dim, s->dims);
   j->stride = inner;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t q = 0; q < inner; q++) {
@@ -69,7 +71,9 @@ static sn_status sort_rows(sort_job *j, int64_t dim, int64_t *order, sn_array *c
         size_t bytes = sn_type_bytes(sn_array_shape(j->in[v])->type);
         const char *from = sn_array_data(j->in[v]);
         char *to = sn_array_data(outs[v]);
-        for (int64_t k = 0; k < n; k++) memcpy(to + (size_t)(j->base + k * inner) * bytes, from + (size_t)(j->base + order[k] * inner) * bytes, bytes);
+        for (int64_t k = 0; k < n; k++)
+          memcpy(to + (size_t)(j->base + k * inner) * bytes, from + (size_t)(j->base + order[k] * inner) * bytes,
+                 bytes);
       }
     }
   return SN_OK;
@@ -85,14 +89,17 @@ static sn_status sort_into(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in,
   sn_ints dims = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
   int64_t dim = dims.n ? dims.v[0] : s->rank - 1;
   const sn_computation *c = i->called[0];
-  if (c->n_params != 2 * i->n_operands) return sn_ev_error(e, i, SN_ERR_VERIFY, "comparator %s takes %u parameters instead of %u", c->name, (unsigned)c->n_params, 2 * (unsigned)i->n_operands);
+  if (c->n_params != 2 * i->n_operands)
+    return sn_ev_error(e, i, SN_ERR_VERIFY, "comparator %s takes %u parameters instead of %u", c->name,
+                       (unsigned)c->n_params, 2 * (unsigned)i->n_operands);
   if (sn_shape_elements(s) == 0) return SN_OK;
   if (s->rank == 0) {
     for (int k = 0; k < j.n; k++) memcpy(sn_array_data(outs[k]), sn_array_data(in[k]), sn_array_bytes(in[k]));
     return SN_OK;
   }
   sn_status status = sn_ev_program_create(e, i, c, &j.program);
-  if (status == SN_OK && sn_ev_program_out_type(j.program, 0) != SN_TYPE_PRED) status = sn_ev_error(e, i, SN_ERR_TYPE, "comparator %s gives no pred", c->name);
+  if (status == SN_OK && sn_ev_program_out_type(j.program, 0) != SN_TYPE_PRED)
+    status = sn_ev_error(e, i, SN_ERR_TYPE, "comparator %s gives no pred", c->name);
   if (status == SN_OK) status = sn_ev_scratch(e, i, 2 * (size_t)j.n, sizeof(void *), &params);
   if (status == SN_OK) status = sn_ev_scratch(e, i, 2 * (size_t)s->dims[dim], sizeof(int64_t), &order);
   j.params = params;
@@ -109,7 +116,8 @@ sn_status sn_eval_sort(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   SN_TRY(sn_ev_scratch(e, i, (size_t)n, sizeof(sn_array *), &memory));
   sn_array **outs = memory;
   sn_status s = SN_OK;
-  for (int k = 0; k < n && s == SN_OK; k++) s = sn_ev_new(e, i, sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape, &outs[k]);
+  for (int k = 0; k < n && s == SN_OK; k++)
+    s = sn_ev_new(e, i, sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape, &outs[k]);
   if (s == SN_OK) s = sort_into(e, i, in, outs);
   if (s == SN_OK && sn_shape_is_tuple(i->shape)) {
     s = sn_ev_new_tuple(e, i, n, outs, out);
@@ -122,7 +130,7 @@ sn_status sn_eval_sort(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_
   return s;
 }
 
-/* ---- top-k --------------------------------------------------------------------------------------------------------------------- */
+/* ---- top-k ---- */
 
 typedef struct topk_job {
   sn_ev_kernel greater;
@@ -133,12 +141,14 @@ typedef struct topk_job {
 static sn_status before_by_order(void *ctx, int64_t a, int64_t b, bool *out) {
   const topk_job *j = ctx;
   uint8_t yes = 0;
-  j->greater.fn(&j->greater, 1, &yes, (const void *const[]){j->row + (size_t)a * j->bytes, j->row + (size_t)b * j->bytes});
+  j->greater.fn(&j->greater, 1, &yes,
+                (const void *const[]){j->row + (size_t)a * j->bytes, j->row + (size_t)b * j->bytes});
   *out = yes != 0;
   return SN_OK;
 }
 
-/* Values and positions of the k largest (or smallest) of each row of the last dimension; floats in total order, equal ones by position. */
+/* Values and positions of the k largest (or smallest) of each row of the last dimension; floats in total order, equal
+ * ones by position. */
 sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_t k, bool largest, sn_array **out) {
   const sn_shape *s = sn_array_shape(in);
   sn_array *outs[2] = {NULL, NULL};
@@ -149,9 +159,12 @@ sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_
   memset(&j, 0, sizeof j);
   j.greater.a = largest ? SN_DIRECTION_GT : SN_DIRECTION_LT;
   j.greater.b = sn_type_is_float(s->type);
-  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 2) return sn_ev_error(e, i, SN_ERR_SHAPE, "top-k gives values and positions");
-  if (!sn_ev_kernel_find(SN_OP_COMPARE, 2, types, SN_TYPE_PRED, &j.greater)) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "not defined for %s", sn_type_text(s->type));
-  if (k < 0 || k > n) return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "k = %lld of %lld elements", (long long)k, (long long)n);
+  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 2)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "top-k gives values and positions");
+  if (!sn_ev_kernel_find(SN_OP_COMPARE, 2, types, SN_TYPE_PRED, &j.greater))
+    return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "not defined for %s", sn_type_text(s->type));
+  if (k < 0 || k > n)
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "k = %lld of %lld elements", (long long)k, (long long)n);
   const sn_shape *positions = i->shape->elements[1];
   sn_status status = sn_ev_new(e, i, i->shape->elements[0], &outs[0]);
   if (status == SN_OK) status = sn_ev_new(e, i, positions, &outs[1]);
@@ -164,7 +177,8 @@ sn_status sn_ev_topk(sn_ev_ctx *e, const sn_instr *i, const sn_array *in, int64_
     status = merge_sort(before_by_order, &j, o, o + n, n);
     for (int64_t q = 0; q < k && status == SN_OK; q++) {
       memcpy((char *)sn_array_data(outs[0]) + (size_t)(r * k + q) * j.bytes, j.row + (size_t)o[q] * j.bytes, j.bytes);
-      sn_store_i64(positions->type, (char *)sn_array_data(outs[1]) + (size_t)(r * k + q) * sn_type_bytes(positions->type), o[q]);
+      sn_store_i64(positions->type,
+                   (char *)sn_array_data(outs[1]) + (size_t)(r * k + q) * sn_type_bytes(positions->type), o[q]);
     }
   }
   sn_free(order);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Point to point: send puts a letter into the world's box and goes on; recv-done waits for it. infeed and outfeed, and transfers with the host, go to
- * the caller's queue and callback. */
+/* Point to point: send puts a letter into the world's box and goes on; recv-done waits for it. infeed and outfeed, and
+ * transfers with the host, go to the caller's queue and callback. */
 #include <stdlib.h>
 
 #include "eval_internal.h"
@@ -67,13 +67,16 @@ sn_status sn_eval_send_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in
   return sn_ev_new_token(e, i, out);
 }
 
-static sn_status zeros(sn_ev_ctx *e, const sn_instr *i, const sn_shape *s, sn_array **out) { return sn_ev_new_zero(e, i, s, out); }
+static sn_status zeros(sn_ev_ctx *e, const sn_instr *i, const sn_shape *s, sn_array **out) {
+  return sn_ev_new_zero(e, i, s, out);
+}
 
 /* The value comes with recv-done: a process may receive first and send afterwards. */
 sn_status sn_eval_recv(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_array *value = NULL;
   (void)in;
-  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 3 || !sn_shape_is_array(i->shape->elements[0])) return sn_ev_error(e, i, SN_ERR_SHAPE, "gives (value, u32[], token[])");
+  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 3 || !sn_shape_is_array(i->shape->elements[0]))
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "gives (value, u32[], token[])");
   SN_TRY(zeros(e, i, i->shape->elements[0], &value));
   return triple(e, i, value, out);
 }
@@ -87,9 +90,12 @@ static sn_status with_token(sn_ev_ctx *e, const sn_instr *i, sn_array *value, sn
 }
 
 static sn_status next_infeed(sn_ev_ctx *e, const sn_instr *i, const sn_shape *want, sn_array **out) {
-  if (e->infeed_cursor >= e->o->n_infeed) return sn_ev_error(e, i, SN_ERR_USAGE, "process %d has read all %d values of infeed", e->process, e->o->n_infeed);
+  if (e->infeed_cursor >= e->o->n_infeed)
+    return sn_ev_error(e, i, SN_ERR_USAGE, "process %d has read all %d values of infeed", e->process, e->o->n_infeed);
   sn_array *a = e->o->infeed[e->infeed_cursor++];
-  if (!sn_shape_equal(sn_array_shape(a), want, SN_EQ_IGNORE_DYNAMIC)) return sn_ev_error(e, i, SN_ERR_SHAPE, "value %d of infeed has another shape than the instruction", e->infeed_cursor - 1);
+  if (!sn_shape_equal(sn_array_shape(a), want, SN_EQ_IGNORE_DYNAMIC))
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "value %d of infeed has another shape than the instruction",
+                       e->infeed_cursor - 1);
   *out = sn_array_retain(a);
   return SN_OK;
 }
@@ -99,19 +105,22 @@ sn_status sn_eval_recv_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in
   int64_t channel = sn_instr_int(recv, SN_ATTR_CHANNEL_ID);
   sn_array *value = NULL;
   int from;
-  if (e->nested) return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "cannot wait in a computation that is applied to elements");
+  if (e->nested)
+    return sn_ev_error(e, i, SN_ERR_UNSUPPORTED, "cannot wait in a computation that is applied to elements");
   if (sn_instr_bool(recv, SN_ATTR_IS_HOST_TRANSFER)) {
     SN_TRY(next_infeed(e, i, sn_array_shape(sn_array_element(in[0], 0)), &value));
     return with_token(e, i, value, out);
   }
-  if (!partner(e, recv, false, &from)) return with_token(e, i, sn_array_retain(sn_array_element(in[0], 0)), out); /* nobody sends here: zeros */
+  if (!partner(e, recv, false, &from))
+    return with_token(e, i, sn_array_retain(sn_array_element(in[0], 0)), out); /* nobody sends here: zeros */
   for (letter **at = &e->world->letters; *at; at = &(*at)->next) {
     letter *l = *at;
     if (l->channel != channel || (l->to >= 0 && l->to != e->process) || (from >= 0 && l->from != from)) continue;
     *at = l->next;
     value = l->value;
     sn_free(l);
-    if (sn_shape_equal(sn_array_shape(value), sn_array_shape(sn_array_element(in[0], 0)), 0)) return with_token(e, i, value, out);
+    if (sn_shape_equal(sn_array_shape(value), sn_array_shape(sn_array_element(in[0], 0)), 0))
+      return with_token(e, i, value, out);
     sn_ev_release(e, value);
     return sn_ev_error(e, i, SN_ERR_SHAPE, "what was sent on channel %lld has another shape", (long long)channel);
   }
@@ -122,7 +131,8 @@ sn_status sn_eval_recv_done(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in
 sn_status sn_eval_infeed(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   sn_array *value = NULL;
   (void)in;
-  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 2) return sn_ev_error(e, i, SN_ERR_SHAPE, "gives (value, token[])");
+  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 2)
+    return sn_ev_error(e, i, SN_ERR_SHAPE, "gives (value, token[])");
   SN_TRY(next_infeed(e, i, i->shape->elements[0], &value));
   return with_token(e, i, value, out);
 }

@@ -20,8 +20,8 @@ sn_status sn_ev_error(const sn_ev_ctx *e, const sn_instr *i, sn_status status, c
 static sn_status reserve(sn_ev_ctx *e, const sn_instr *i, int64_t bytes) {
   int64_t live = e->world->live + bytes;
   if (e->o->max_bytes > 0 && live > e->o->max_bytes)
-    return sn_ev_error(e, i, SN_ERR_MEMORY, "%lld bytes on top of the %lld that live exceed the limit of %lld", (long long)bytes, (long long)e->world->live,
-                       (long long)e->o->max_bytes);
+    return sn_ev_error(e, i, SN_ERR_MEMORY, "%lld bytes on top of the %lld that live exceed the limit of %lld",
+                       (long long)bytes, (long long)e->world->live, (long long)e->o->max_bytes);
   return SN_OK;
 }
 
@@ -35,8 +35,12 @@ static sn_status make(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, bo
   return SN_OK;
 }
 
-sn_status sn_ev_new(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out) { return make(e, i, shape, false, out); }
-sn_status sn_ev_new_zero(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out) { return make(e, i, shape, true, out); }
+sn_status sn_ev_new(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out) {
+  return make(e, i, shape, false, out);
+}
+sn_status sn_ev_new_zero(sn_ev_ctx *e, const sn_instr *i, const sn_shape *shape, sn_array **out) {
+  return make(e, i, shape, true, out);
+}
 
 sn_status sn_ev_new_dims(sn_ev_ctx *e, const sn_instr *i, sn_type t, int rank, const int64_t *dims, sn_array **out) {
   sn_shape s;
@@ -103,12 +107,13 @@ sn_status sn_ev_writable(sn_ev_ctx *e, const sn_instr *i, sn_array *a, sn_array 
 sn_status sn_ev_scratch(const sn_ev_ctx *e, const sn_instr *i, size_t n, size_t each, void **out) {
   *out = NULL;
   if (e->o->max_bytes > 0 && each && n > (size_t)e->o->max_bytes / each + 4096) /* small tables are not counted */
-    return sn_ev_error(e, i, SN_ERR_MEMORY, "%zu x %zu bytes of scratch exceed the limit of %lld", n, each, (long long)e->o->max_bytes);
+    return sn_ev_error(e, i, SN_ERR_MEMORY, "%zu x %zu bytes of scratch exceed the limit of %lld", n, each,
+                       (long long)e->o->max_bytes);
   *out = sn_alloc_zero(n ? n : 1, each);
   return *out ? SN_OK : sn_ev_error(e, i, SN_ERR_MEMORY, "no memory for %zu bytes of scratch", n * each);
 }
 
-/* ---- summaries --------------------------------------------------------------------------------------------------------- */
+/* ---- summaries ---- */
 
 static void summarise(const sn_array *a, sn_eval_event *v, double *sum, int64_t *n) {
   const sn_shape *s = sn_array_shape(a);
@@ -168,5 +173,6 @@ sn_status sn_ev_check_nan(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, 
   for (uint32_t k = 0; k < i->n_operands; k++)
     if (in[k] && count_nan(in[k]) > 0) return SN_OK;
   if (i->op == SN_OP_PARAMETER || i->op == SN_OP_CONSTANT) return SN_OK;
-  return sn_ev_error(e, i, SN_ERR_MISMATCH, "the first NaN: %lld in its result, none in its operands (process %d)", (long long)n, e->process);
+  return sn_ev_error(e, i, SN_ERR_MISMATCH, "the first NaN: %lld in its result, none in its operands (process %d)",
+                     (long long)n, e->process);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* reduce-window and select-and-scatter. Positions in the padding and in the holes of a dilated operand do not take part. */
+/* reduce-window and select-and-scatter. Positions in the padding and in the holes of a dilated operand do not take
+ * part. */
 #include <stdlib.h>
 
 #include "eval_internal.h"
 
-/* For each dim, output index and tap: the offset in the operand, or -1. Taps are the window's positions that meet the operand at all: a window
- * may be far larger than both, and most of a dilated operand is holes. */
+/* For each dim, output index and tap: the offset in the operand, or -1. Taps are the window's positions that meet the
+ * operand at all: a window may be far larger than both, and most of a dilated operand is holes. */
 typedef struct window_tables {
   int rank;
   int64_t out[SN_MAX_RANK], win[SN_MAX_RANK]; /* outputs and taps a dim */
@@ -25,8 +26,10 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Taps of one dim, ascending: all of a window smaller than outputs x operand, else those that some pair of output and element meets in. */
-static sn_status find_taps(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t out, int64_t **taps, int64_t *n) {
+/* Taps of one dim, ascending: all of a window smaller than outputs x operand, else those that some pair of output and
+ * element meets in. */
+static sn_status find_taps(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t out,
+                           int64_t **taps, int64_t *n) {
   int64_t pairs;
   void *memory;
   bool all = !sn_mul_i64(out, size, &pairs) || w->size <= pairs;
@@ -56,11 +59,13 @@ static void tables_close(window_tables *t) {
   memset(t, 0, sizeof *t);
 }
 
-static sn_status dim_open(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t stride, int d, window_tables *t) {
+static sn_status dim_open(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *w, int64_t size, int64_t stride, int d,
+                          window_tables *t) {
   int64_t *taps, n, cells = 0;
   void *memory = NULL;
   SN_TRY(find_taps(e, i, w, size, t->out[d], &taps, &n));
-  sn_status s = sn_mul_i64(t->out[d], n, &cells) ? SN_OK : sn_ev_error(e, i, SN_ERR_OVERFLOW, "its window is too large");
+  sn_status s =
+      sn_mul_i64(t->out[d], n, &cells) ? SN_OK : sn_ev_error(e, i, SN_ERR_OVERFLOW, "its window is too large");
   if (s == SN_OK) s = sn_ev_scratch(e, i, (size_t)cells, sizeof(int64_t), &memory);
   int64_t *at = t->table[d] = t->memory[d] = memory;
   t->win[d] = n;
@@ -73,11 +78,13 @@ static sn_status dim_open(sn_ev_ctx *e, const sn_instr *i, const sn_window_dim *
   return s;
 }
 
-static sn_status tables_open(sn_ev_ctx *e, const sn_instr *i, const sn_window *w, const sn_shape *operand, const int64_t *out_dims, window_tables *t) {
+static sn_status tables_open(sn_ev_ctx *e, const sn_instr *i, const sn_window *w, const sn_shape *operand,
+                             const int64_t *out_dims, window_tables *t) {
   int64_t strides[SN_MAX_RANK];
   memset(t, 0, sizeof *t);
   if (operand->rank > 0 && (!w || w->rank != operand->rank))
-    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "a window of rank %d for an operand of rank %d", w ? w->rank : 0, operand->rank);
+    return sn_ev_error(e, i, SN_ERR_ATTRIBUTE, "a window of rank %d for an operand of rank %d", w ? w->rank : 0,
+                       operand->rank);
   t->rank = operand->rank;
   sn_ev_strides(operand->rank, operand->dims, strides);
   for (int d = 0; d < t->rank; d++) {
@@ -108,7 +115,7 @@ static void unflatten(int rank, const int64_t *dims, int64_t flat, int64_t *inde
   }
 }
 
-/* ---- reduce-window ---------------------------------------------------------------------------------------------------------- */
+/* ---- reduce-window ---- */
 
 typedef struct lanes {
   sn_ev_reducer *r;
@@ -140,7 +147,8 @@ static sn_status window_step(lanes *l, const window_tables *t, const int64_t *wi
       r->next_lanes[k] = converted;
     }
     r->acc_lanes[k] = m == n ? l->acc[k] : l->part[k];
-    for (int64_t q = 0; m < n && q < m; q++) memcpy(l->part[k] + (size_t)q * wide, l->acc[k] + (size_t)taking[q] * wide, wide);
+    for (int64_t q = 0; m < n && q < m; q++)
+      memcpy(l->part[k] + (size_t)q * wide, l->acc[k] + (size_t)taking[q] * wide, wide);
   }
   SN_TRY(sn_ev_combine(r, m, r->acc_lanes, r->next_lanes));
   for (int k = 0; k < r->n && m < n; k++) {
@@ -167,12 +175,14 @@ static sn_status window_blocks(lanes *l, const window_tables *t, sn_array *const
       if (!empty) SN_TRY(window_step(l, t, win, n));
     } while (sn_ev_next(t->rank, t->win, win) && !empty);
     for (int k = 0; k < r->n; k++)
-      sn_convert(r->types[k], (char *)sn_array_data(outs[k]) + (size_t)at * sn_type_bytes(r->types[k]), sn_ev_acc_type(r, k), l->acc[k], n);
+      sn_convert(r->types[k], (char *)sn_array_data(outs[k]) + (size_t)at * sn_type_bytes(r->types[k]),
+                 sn_ev_acc_type(r, k), l->acc[k], n);
   }
   return SN_OK;
 }
 
-static sn_status with_buffers(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, const window_tables *t, sn_array *const *in, sn_array *const *outs) {
+static sn_status with_buffers(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r, const window_tables *t,
+                              sn_array *const *in, sn_array *const *outs) {
   enum { EACH = SN_EV_LANES * 16 };
   void *memory, *pointers, *l_memory;
   int n = r->n;
@@ -201,7 +211,8 @@ static sn_status with_buffers(sn_ev_ctx *e, const sn_instr *i, sn_ev_reducer *r,
   return s;
 }
 
-static sn_status reduce_window_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *const *in, sn_array *const *outs) {
+static sn_status reduce_window_into(sn_ev_ctx *e, const sn_instr *i, int n, sn_array *const *in,
+                                    sn_array *const *outs) {
   sn_type types[SN_MAX_RANK];
   sn_ev_reducer r;
   window_tables t;
@@ -223,7 +234,8 @@ sn_status sn_eval_reduce_window(sn_ev_ctx *e, const sn_instr *i, sn_array *const
   SN_TRY(sn_ev_scratch(e, i, (size_t)n, sizeof(sn_array *), &memory));
   sn_array **outs = memory;
   sn_status s = SN_OK;
-  for (int k = 0; k < n && s == SN_OK; k++) s = sn_ev_new(e, i, sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape, &outs[k]);
+  for (int k = 0; k < n && s == SN_OK; k++)
+    s = sn_ev_new(e, i, sn_shape_is_tuple(i->shape) ? i->shape->elements[k] : i->shape, &outs[k]);
   if (s == SN_OK) s = reduce_window_into(e, i, n, in, outs);
   if (s == SN_OK && sn_shape_is_tuple(i->shape)) {
     s = sn_ev_new_tuple(e, i, n, outs, out);
@@ -236,10 +248,11 @@ sn_status sn_eval_reduce_window(sn_ev_ctx *e, const sn_instr *i, sn_array *const
   return s;
 }
 
-/* ---- select-and-scatter -------------------------------------------------------------------------------------------------------- */
+/* ---- select-and-scatter ---- */
 
 /* The element of the window that select(kept, other) keeps throughout; -1: the window is all padding. */
-static sn_status selected(sn_ev_program *p, const window_tables *t, const sn_array *operand, const int64_t *out, int64_t *where) {
+static sn_status selected(sn_ev_program *p, const window_tables *t, const sn_array *operand, const int64_t *out,
+                          int64_t *where) {
   size_t bytes = sn_type_bytes(sn_array_shape(operand)->type);
   const char *data = sn_array_data(operand);
   int64_t win[SN_MAX_RANK] = {0};
@@ -250,13 +263,16 @@ static sn_status selected(sn_ev_program *p, const window_tables *t, const sn_arr
     uint8_t keep = 0;
     void *to = &keep;
     if (at < 0) continue;
-    if (*where >= 0) SN_TRY(sn_ev_program_run(p, 1, (const void *const[]){data + (size_t)*where * bytes, data + (size_t)at * bytes}, &to));
+    if (*where >= 0)
+      SN_TRY(sn_ev_program_run(p, 1, (const void *const[]){data + (size_t)*where * bytes, data + (size_t)at * bytes},
+                               &to));
     if (!keep) *where = at;
   } while (sn_ev_next(t->rank, t->win, win));
   return SN_OK;
 }
 
-static sn_status scatter_source(sn_ev_ctx *e, const sn_instr *i, sn_ev_program *select, sn_ev_reducer *r, const window_tables *t, sn_array *const *in, char *acc) {
+static sn_status scatter_source(sn_ev_ctx *e, const sn_instr *i, sn_ev_program *select, sn_ev_reducer *r,
+                                const window_tables *t, sn_array *const *in, char *acc) {
   int64_t index[SN_MAX_RANK] = {0}, k = 0, where;
   const sn_shape *source = sn_array_shape(in[1]);
   sn_type a = sn_ev_acc_type(r, 0);
@@ -289,7 +305,8 @@ sn_status sn_eval_select_and_scatter(sn_ev_ctx *e, const sn_instr *i, sn_array *
   SN_TRY(sn_ev_new(e, i, i->shape, out));
   SN_TRY(tables_open(e, i, sn_instr_window(i), operand, sn_array_shape(in[1])->dims, &t));
   sn_status s = sn_ev_program_create(e, i, i->called[0], &select);
-  if (s == SN_OK && (i->called[0]->n_params != 2 || sn_ev_program_out_type(select, 0) != SN_TYPE_PRED)) s = sn_ev_error(e, i, SN_ERR_TYPE, "select must take two values and give a pred");
+  if (s == SN_OK && (i->called[0]->n_params != 2 || sn_ev_program_out_type(select, 0) != SN_TYPE_PRED))
+    s = sn_ev_error(e, i, SN_ERR_TYPE, "select must take two values and give a pred");
   if (s == SN_OK) s = sn_ev_reducer_init(e, i, i->called[1], 1, &operand->type, &r);
   if (s == SN_OK) s = sn_ev_scratch(e, i, (size_t)n, sn_type_bytes(sn_ev_acc_type(&r, 0)), &acc);
   if (s == SN_OK) {

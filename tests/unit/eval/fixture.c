@@ -17,7 +17,9 @@ void fixture_close(fixture *f) {
 
 void fixture_print(const fixture *f) { sn_diag_print(f->d, stderr, false); }
 
-const sn_shape *fixture_shape(fixture *f, sn_type t, int rank, const int64_t *dims) { return sn_shape_array(f->m->arena, t, rank, dims); }
+const sn_shape *fixture_shape(fixture *f, sn_type t, int rank, const int64_t *dims) {
+  return sn_shape_array(f->m->arena, t, rank, dims);
+}
 
 sn_instr *fixture_param(fixture *f, sn_type t, int rank, const int64_t *dims) {
   sn_instr *i = sn_build_parameter(&f->b, f->n_params++, fixture_shape(f, t, rank, dims), NULL);

@@ -33,7 +33,8 @@ void fixture_print(const fixture *f);
 sn_array *array_of(sn_type t, int rank, const int64_t *dims, const double *values);
 sn_array *array_random(sn_type t, int rank, const int64_t *dims, uint32_t seed, double scale);
 double array_at(const sn_array *a, int64_t k);
-#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (const int64_t[]) { __VA_ARGS__ }
 
 TCase *elementwise_cases(void);
 TCase *array_cases(void);

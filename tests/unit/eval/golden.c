@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Runs the programs of tests/data/golden and compares every output with what JAX gave, within the output's own tolerance of index.json.
- * Texts before and after XLA's optimisation; programs for eight devices by their optimised text in eight processes, with sliced inputs and joined outputs.
- * Usage: eval-golden [--trace] [--time] [PROGRAM…] */
+/* Runs the programs of tests/data/golden and compares every output with what JAX gave, within the output's own
+ * tolerance of index.json. Texts before and after XLA's optimisation; programs for eight devices by their optimised
+ * text in eight processes, with sliced inputs and joined outputs. Usage: eval-golden [--trace] [--time] [PROGRAM…] */
 #include <cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const char *text_of(const cJSON *o, const char *key) {
   return cJSON_IsString(v) ? v->valuestring : NULL;
 }
 
-/* ---- shards: a PartitionSpec over a mesh ------------------------------------------------------------------------------- */
+/* ---- shards: a PartitionSpec over a mesh ---- */
 
 /* Part of dimension `dim` that `device` holds, and into how many it is cut: "P('x', None)", "P(('x', 'y'),)". */
 static void shard_of(const cJSON *leaf, int dim, int device, int64_t *part, int64_t *parts) {
@@ -111,12 +111,12 @@ static sn_array *take_shard(const cJSON *leaf, int device, sn_array *whole) {
   return piece;
 }
 
-/* ---- one text -------------------------------------------------------------------------------------------------------------- */
+/* ---- one text ---- */
 
 static void on_event(void *ctx, const sn_eval_event *e) {
   (void)ctx;
-  printf("%d %s %s min %.9g max %.9g mean %.9g nan %lld %.3f ms\n", e->process, e->instr->name, sn_opcode_text(e->instr->op), e->min, e->max, e->mean, (long long)e->n_nan,
-         e->seconds * 1e3);
+  printf("%d %s %s min %.9g max %.9g mean %.9g nan %lld %.3f ms\n", e->process, e->instr->name,
+         sn_opcode_text(e->instr->op), e->min, e->max, e->mean, (long long)e->n_nan, e->seconds * 1e3);
 }
 
 static int compare_output(const run *r, const cJSON *leaf, sn_array *got, sn_array *want) {
@@ -129,8 +129,10 @@ static int compare_output(const run *r, const cJSON *leaf, sn_array *got, sn_arr
     return 1;
   }
   if (diff.n_bad == 0) return 0;
-  printf("FAIL %s (%s): %s: %lld elements, worst at %lld: got %.9g (%.9g), want %.9g (%.9g), %.3g times the tolerance\n", r->program, r->which, name, (long long)diff.n_bad,
-         (long long)diff.worst, diff.got, diff.got_im, diff.want, diff.want_im, diff.ratio);
+  printf(
+      "FAIL %s (%s): %s: %lld elements, worst at %lld: got %.9g (%.9g), want %.9g (%.9g), %.3g times the tolerance\n",
+      r->program, r->which, name, (long long)diff.n_bad, (long long)diff.worst, diff.got, diff.got_im, diff.want,
+      diff.want_im, diff.ratio);
   return 1;
 }
 
@@ -165,7 +167,8 @@ static int run_text(run *r, const sn_bundle *io, const char *path) {
       args[p * n + k] = r->n_devices == 1 ? sn_array_retain(a) : take_shard(leaf, p, a);
     }
   double start = sn_time();
-  if (s == SN_OK) s = r->n_devices == 1 ? sn_eval(r->d, m, &o, n, args, results) : sn_eval_replicated(r->d, m, &o, n, args, results);
+  if (s == SN_OK)
+    s = r->n_devices == 1 ? sn_eval(r->d, m, &o, n, args, results) : sn_eval_replicated(r->d, m, &o, n, args, results);
   if (r->timed) printf("%s (%s): %.1f ms\n", r->program, r->which, (sn_time() - start) * 1e3);
   if (s != SN_OK) {
     printf("FAIL %s (%s): %s\n", r->program, r->which, sn_status_text(s));

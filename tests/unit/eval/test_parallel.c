@@ -10,7 +10,8 @@ static sn_instr *mixture(fixture *f) {
   sn_instr *p = sn_build_dot(b, x, y, &dims, SN_TYPE_INVALID);
   sn_instr *t = sn_build_unary(b, SN_OP_TANH, sn_build_transpose(b, p, DIMS(1, 0)));
   sn_instr *s = sn_build_reduce_sum(b, t, 1, DIMS(0)), *m = sn_build_reduce_sum(b, t, 1, DIMS(1));
-  sn_instr *w = sn_build_binary(b, SN_OP_ADD, sn_build_broadcast(b, s, 2, DIMS(200, 200), 1, DIMS(1)), sn_build_broadcast(b, m, 2, DIMS(200, 200), 1, DIMS(0)));
+  sn_instr *w = sn_build_binary(b, SN_OP_ADD, sn_build_broadcast(b, s, 2, DIMS(200, 200), 1, DIMS(1)),
+                                sn_build_broadcast(b, m, 2, DIMS(200, 200), 1, DIMS(0)));
   sn_instr *all = sn_build_reduce_sum(b, w, 2, DIMS(0, 1));
   return sn_build_tuple(b, 3, (sn_instr *const[]){p, w, all});
 }
@@ -18,7 +19,8 @@ static sn_instr *mixture(fixture *f) {
 START_TEST(test_threads) {
   fixture f;
   fixture_open(&f);
-  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1), array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
+  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1),
+                       array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
   sn_instr *root = mixture(&f);
   sn_array *one = fixture_run(&f, root, 2, args, NULL);
   for (int n = 2; n <= 3; n++) {
@@ -39,7 +41,8 @@ END_TEST
 START_TEST(test_allocation_failures) {
   fixture f;
   fixture_open(&f);
-  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1), array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
+  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1),
+                       array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
   sn_instr *root = mixture(&f);
   ck_assert_int_eq(f.b.status, SN_OK);
   sn_computation_set_root(f.entry, root);
@@ -70,7 +73,8 @@ START_TEST(test_limits) {
   sn_eval_options o;
   sn_array *out = NULL;
   fixture_open(&f);
-  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1), array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
+  sn_array *args[2] = {array_random(SN_TYPE_F32, 2, DIMS(200, 300), 1, 1),
+                       array_random(SN_TYPE_F32, 2, DIMS(300, 200), 2, 1)};
   sn_computation_set_root(f.entry, mixture(&f));
   sn_eval_options_init(&o);
   o.max_bytes = 1000;
@@ -90,7 +94,11 @@ START_TEST(test_limits) {
 }
 END_TEST
 
-typedef struct seen { int n; int64_t n_nan; double min, max; } seen;
+typedef struct seen {
+  int n;
+  int64_t n_nan;
+  double min, max;
+} seen;
 static void on_event(void *ctx, const sn_eval_event *e) {
   seen *s = ctx;
   s->n++;
@@ -107,7 +115,8 @@ START_TEST(test_trace_and_nan) {
   fixture_open(&f);
   static const double v[3] = {1, -1, 4};
   sn_array *arg = array_of(SN_TYPE_F32, 1, DIMS(3), v);
-  sn_instr *x = fixture_param(&f, SN_TYPE_F32, 1, DIMS(3)), *r = sn_build_unary(&f.b, SN_OP_SQRT, x), *y = sn_build_binary(&f.b, SN_OP_ADD, r, r);
+  sn_instr *x = fixture_param(&f, SN_TYPE_F32, 1, DIMS(3)), *r = sn_build_unary(&f.b, SN_OP_SQRT, x),
+           *y = sn_build_binary(&f.b, SN_OP_ADD, r, r);
   sn_computation_set_root(f.entry, y);
   sn_eval_options_init(&o);
   o.trace = on_event;
