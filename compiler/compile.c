@@ -47,6 +47,11 @@ static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
   return SN_OK;
 }
 
+bool sn_compiler_available(sn_diag *d) {
+  sn_cpu_compile_fn emit = NULL;
+  return load_emitter(d, &emit) == SN_OK;
+}
+
 sn_status sn_compile_code(compile *c, sn_cpu_code *out) {
   sn_cpu_compile_fn emit = NULL;
   memset(out, 0, sizeof *out);

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "sinter/compiler.h"
 #include "sinter/eval.h"
 
 const sn_option sn_options_engine[] = {
-    {"engine", 0, SN_OPT_CHOICE, "interpreter|op-by-op|fused", "interpreter", "what runs the program", 0, 0},
+    {"engine", 0, SN_OPT_CHOICE, "interpreter|op-by-op|fused", NULL, "what runs the program; default: SINTER_ENGINE, else the tool's own choice", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to use; 0: SINTER_THREADS, else every CPU of this process. Results do not depend on it", 0, 1024},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
@@ -63,10 +64,19 @@ void sn_runnable_finish(sn_runnable *r) {
   *r = (sn_runnable){NULL, NULL};
 }
 
-sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const sn_engine **engine, sn_pool **pool) {
+static sn_status choose_engine(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine) {
+  const char *asked = sn_opt_given(o, "engine") ? sn_opt_text(o, "engine") : sn_env("SINTER_ENGINE");
+  *engine = sn_engine_find(asked ? asked : preferred);
+  if (!*engine) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "SINTER_ENGINE=%s: the engines are interpreter, op-by-op and fused", asked);
+  if (asked || strcmp(preferred, "interpreter") == 0 || sn_compiler_available(NULL)) return SN_OK;
+  sn_note(d, SN_NOWHERE, "libsinter-llvm.so is not there: the interpreter runs the program, which is slow");
+  *engine = sn_engine_find("interpreter");
+  return SN_OK;
+}
+
+sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine, sn_pool **pool) {
   *pool = NULL;
-  *engine = sn_engine_find(sn_opt_text(o, "engine"));
-  sn_assert(*engine); /* the option's choices are the names of the table */
+  SN_TRY(choose_engine(d, o, preferred, engine));
   sn_status s = sn_pool_create((int)sn_opt_int(o, "threads"), pool);
   if (s != SN_OK) return sn_error(d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(o, "threads"));
   return SN_OK;

@@ -35,8 +35,9 @@ SN_NODISCARD sn_status sn_runnable_init(sn_diag *d, const sn_engine *e, const sn
 SN_NODISCARD sn_status sn_runnable_call(sn_diag *d, const sn_runnable *r, int n, sn_array *const *args, sn_array **out);
 void sn_runnable_finish(sn_runnable *r);
 
-/* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). */
-SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const sn_engine **engine, sn_pool **pool);
+/* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). Without --engine: SINTER_ENGINE, else `preferred`, or the interpreter
+ * with a note where this machine cannot compile. */
+SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine, sn_pool **pool);
 
 /* The compiling engines (engine_compiled.c). */
 sn_status sn_engine_fused_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out);

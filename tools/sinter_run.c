@@ -263,7 +263,7 @@ static sn_status deliver(run *r, int n, sn_array *const *got, int replicas, int 
 
 static sn_status prepare(run *r) {
   SN_TRY(choose_trace(r));
-  SN_TRY(sn_engine_from_options(r->d, r->o, &r->engine, &r->pool));
+  SN_TRY(sn_engine_from_options(r->d, r->o, "interpreter", &r->engine, &r->pool));
   SN_TRY(sn_source_read_one(r->d, sn_opt_operand(r->o, 0), sn_opt_flag(r->o, "split"), &r->source, &r->original));
   SN_TRY(choose_entry(r));
   if (sn_opt_given(r->o, "tolerances")) SN_TRY(sn_golden_read(r->d, sn_opt_text(r->o, "tolerances"), &r->golden));

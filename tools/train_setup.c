@@ -203,7 +203,7 @@ static sn_status make_values(trainer *t) {
 }
 
 sn_status train_setup(trainer *t) {
-  SN_TRY(sn_engine_from_options(t->d, t->o, &t->engine, &t->pool));
+  SN_TRY(sn_engine_from_options(t->d, t->o, "fused", &t->engine, &t->pool));
   SN_TRY(make_model(t));
   SN_TRY(freeze(t));
   SN_TRY(open_data(t));

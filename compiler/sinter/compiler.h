@@ -34,6 +34,9 @@ void sn_compile_report_finish(sn_compile_report *r);
 /* The module is not changed. report may be NULL. Needs libsinter-llvm.so (SN_ERR_UNAVAILABLE with the reason where it cannot be loaded). */
 SN_NODISCARD sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report);
 
+/* Can this process compile (libsinter-llvm.so loads)? The reason not on d. */
+bool sn_compiler_available(sn_diag *d);
+
 /* Lowering, for tools and tests. An instruction of a compiled entry (a fusion, or a single op) as a kernel: arguments are the operands in order, then the result leaves,
  * then workspaces. SN_ERR_UNSUPPORTED names what has no lowering. */
 struct sn_kernel;
