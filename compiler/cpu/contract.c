@@ -57,7 +57,7 @@ typedef struct tile {
   LLVMTypeRef t, vector;
   int lanes, vectors;              /* a row of acc: `vectors` of `lanes` */
   val acc, a, a_stride, b, m, n, terms;
-  val rows[MAX_TILE_VALUES];       /* start of each row of a (rows adjacent: unused) */
+  val slots[MAX_TILE_VALUES], bases[MAX_TILE_VALUES], strides[3]; /* see prepare_rows; rows adjacent: unused */
   val masks[MAX_TILE_VALUES];      /* of columns, by vector; NULL: all */
   val sums[MAX_TILE_VALUES];
 } tile;
@@ -90,12 +90,67 @@ static void store_columns(emit *e, const tile *x, val v, val p, int j) {
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), align);
 }
 
+/* Rows of a, at a run-time stride s: seven a base register, by what x86 can add to it: 0, s, 2 s, (3 s), 4 s, (5 s), 2 (3 s). Bases and the multiples in parentheses pass
+ * through volatile slots, the bases in every iteration: if LLVM saw how the addresses hang together it would keep one register a row, and spill sums for them. Where rows
+ * may lie beyond m (they are then read as row m - 1) there are as many pointers as rows, all in slots: a slower form, for the edge of a matrix. */
+enum { ROWS_PER_BASE = 7 };
+
+static val through(emit *e, val slot, LLVMTypeRef t) {
+  val r = LLVMBuildLoad2(e->b, t, slot, "");
+  LLVMSetVolatile(r, 1);
+  return r;
+}
+
+static val opaque(emit *e, val v) {
+  val slot = stack_slot(e, LLVMTypeOf(v), 1, 8);
+  LLVMBuildStore(e->b, v, slot);
+  return through(e, slot, LLVMTypeOf(v));
+}
+
+static val row_times(emit *e, const tile *x, int64_t n) { return mul(e, x->a_stride, LLVMConstInt(e->i64, (unsigned long long)n, 0)); }
+
+static int row_slots(const tile *x) { return x->k->full_m ? (x->k->mr + ROWS_PER_BASE - 1) / ROWS_PER_BASE : x->k->mr; }
+
+static void prepare_rows(emit *e, tile *x) {
+  if (x->k->a_rows_adjacent) return;
+  val last = x->k->full_m ? NULL : sub(e, x->m, LLVMConstInt(e->i64, 1, 0));
+  for (int i = 0; i < row_slots(x); i++) {
+    val row = LLVMConstInt(e->i64, (unsigned long long)(x->k->full_m ? i * ROWS_PER_BASE : i), 0);
+    if (last && i > 0) row = choose(e, icmp(e, LLVMIntSLT, row, last), row, last);
+    x->slots[i] = stack_slot(e, e->ptr, 1, 8);
+    LLVMBuildStore(e->b, at(e, x->t, x->a, mul(e, row, x->a_stride)), x->slots[i]);
+  }
+  if (!x->k->full_m) return;
+  for (int i = 0; i < 3; i++) x->strides[i] = opaque(e, row_times(e, x, 2 * i + 1));
+}
+
+/* At the start of an iteration, and at its end `terms` on. */
+static void load_rows(emit *e, tile *x) {
+  for (int i = 0; x->k->full_m && !x->k->a_rows_adjacent && i < row_slots(x); i++) x->bases[i] = through(e, x->slots[i], e->ptr);
+}
+
+static void advance_rows(emit *e, tile *x, int terms) {
+  for (int i = 0; x->k->full_m && !x->k->a_rows_adjacent && i < row_slots(x); i++) {
+    LLVMSetVolatile(LLVMBuildStore(e->b, at_const(e, x->t, x->bases[i], terms), x->slots[i]), 1);
+  }
+}
+
+/* Element of row i, term k + u. */
+static val row_at(emit *e, const tile *x, int i, val k, int64_t u) {
+  static const struct { int stride, times; } offsets[ROWS_PER_BASE] = {{0, 0}, {0, 1}, {0, 2}, {1, 1}, {0, 4}, {2, 1}, {1, 2}};
+  if (!x->k->full_m) return at_const(e, x->t, at(e, x->t, through(e, x->slots[i], e->ptr), k), u);
+  val p = x->bases[i / ROWS_PER_BASE];
+  int j = i % ROWS_PER_BASE;
+  if (j) p = at(e, x->t, p, mul(e, x->strides[offsets[j].stride], LLVMConstInt(e->i64, (unsigned long long)offsets[j].times, 0)));
+  return at_const(e, x->t, p, u);
+}
+
 /* One term: b row at `b`, a's elements by `a_at(i)`. */
 static void one_term(emit *e, tile *x, val b, val a, val k_offset, int64_t k_const) {
   val columns[MAX_VECTORS];
   for (int j = 0; j < x->vectors; j++) columns[j] = load_columns(e, x, b, j);
   for (int i = 0; i < x->k->mr; i++) {
-    val p = x->k->a_rows_adjacent ? at_const(e, x->t, a, k_const * x->k->a_term_stride + i) : at_const(e, x->t, at(e, x->t, x->rows[i], k_offset), k_const);
+    val p = x->k->a_rows_adjacent ? at_const(e, x->t, a, k_const * x->k->a_term_stride + i) : row_at(e, x, i, k_offset, k_const);
     val s = LLVMBuildLoad2(e->b, x->t, p, "");
     LLVMSetAlignment(s, (unsigned)sn_type_bytes(x->k->type));
     s = splat(e, s, x->lanes);
@@ -123,7 +178,9 @@ static void term_loop(emit *e, tile *x, val from, val to, int unroll) {
   }
   val b = at(e, x->t, x->b, mul(e, k, LLVMConstInt(e->i64, (unsigned long long)x->k->b_stride, 1)));
   val a = x->k->a_rows_adjacent ? at(e, x->t, x->a, mul(e, k, LLVMConstInt(e->i64, (unsigned long long)x->k->a_term_stride, 1))) : NULL;
+  load_rows(e, x);
   for (int u = 0; u < unroll; u++) one_term(e, x, at_const(e, x->t, b, u * x->k->b_stride), a, k, u);
+  advance_rows(e, x, unroll);
   val next = add(e, k, step);
   LLVMBasicBlockRef last = here(e);
   phi_add(k, next, last);
@@ -135,17 +192,6 @@ static void term_loop(emit *e, tile *x, val from, val to, int unroll) {
     phi_add(after, start[i], before);
     phi_add(after, x->sums[i], last);
     x->sums[i] = after;
-  }
-}
-
-/* Rows of a by pointer; those beyond m are row m - 1. */
-static void row_pointers(emit *e, tile *x) {
-  if (x->k->a_rows_adjacent) return;
-  val last = x->k->full_m ? NULL : sub(e, x->m, LLVMConstInt(e->i64, 1, 0));
-  for (int i = 0; i < x->k->mr; i++) {
-    val row = LLVMConstInt(e->i64, (unsigned long long)i, 0);
-    if (last && i > 0) row = choose(e, icmp(e, LLVMIntSLT, row, last), row, last);
-    x->rows[i] = i == 0 ? x->a : at(e, x->t, x->a, mul(e, row, x->a_stride));
   }
 }
 
@@ -194,7 +240,7 @@ static void fill_tile(emit *e, tile *x) {
   at_end(e, empty);
   LLVMBuildRetVoid(e->b);
   at_end(e, runs);
-  row_pointers(e, x);
+  prepare_rows(e, x);
   column_masks(e, x);
   for (int i = 0; i < x->k->mr * x->vectors; i++) x->sums[i] = LLVMConstNull(x->vector);
   if (x->k->accumulate) acc_rows(e, x, false);
