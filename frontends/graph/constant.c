@@ -3,7 +3,8 @@
 
 #include "graph_internal.h"
 
-/* Key of a scalar constant (source 0) or of a fill of one (source: the scalar's id plus 1). Zeroed before use: padding is part of the key. */
+/* Key of a scalar constant (source 0) or of a fill of one (source: the scalar's id plus 1). Zeroed before use: padding
+ * is part of the key. */
 typedef struct constant_key {
   uint32_t source, type;
   int64_t rank;
@@ -11,7 +12,9 @@ typedef struct constant_key {
   int64_t dims[SN_MAX_RANK];
 } constant_key;
 
-static size_t key_bytes(const constant_key *k) { return offsetof(constant_key, dims) + (size_t)k->rank * sizeof(int64_t); }
+static size_t key_bytes(const constant_key *k) {
+  return offsetof(constant_key, dims) + (size_t)k->rank * sizeof(int64_t);
+}
 
 static sn_instr *find(sn_graph *g, const constant_key *k) {
   uint64_t v = 0;
@@ -45,7 +48,9 @@ sn_instr *sn_graph_fill(sn_graph *g, sn_instr *scalar, int rank, const int64_t *
   return i ? i : keep(g, &k, sn_build_broadcast(&g->b, scalar, rank, dims, 0, NULL));
 }
 
-sn_instr *sn_graph_full(sn_graph *g, sn_type t, int rank, const int64_t *dims, double v) { return sn_graph_fill(g, sn_graph_scalar(g, t, v), rank, dims); }
+sn_instr *sn_graph_full(sn_graph *g, sn_type t, int rank, const int64_t *dims, double v) {
+  return sn_graph_fill(g, sn_graph_scalar(g, t, v), rank, dims);
+}
 
 sn_tensor sn_scalar_at(sn_loc at, sn_graph *g, sn_type t, double v) {
   return sn_graph_tensor(g, sn_graph_open(g, at) ? sn_graph_scalar(g, t, v) : NULL);

@@ -24,16 +24,16 @@ static void clear(sn_graph *g, int n, sn_tensor *out) {
   for (int k = 0; k < n; k++) out[k] = sn_graph_empty(g);
 }
 
-/* ---- while ----------------------------------------------------------------------------------------------------------------- */
+/* ---- while ---- */
 
 typedef struct loop {
   sn_graph *g;
   sn_loc at;
-  int n;                    /* carried */
+  int n; /* carried */
   sn_instr **init;
   const sn_shape **shapes;
   sn_computation *called[2];
-  sn_instr **captured;      /* of condition and body */
+  sn_instr **captured; /* of condition and body */
   int n_captured;
 } loop;
 
@@ -70,8 +70,8 @@ static bool loop_condition(loop *l, sn_fn fn, void *ctx) {
 static bool check_carried(loop *l, const sn_tensor *out) {
   for (int k = 0; k < l->n; k++) {
     if (sn_shape_equal(l->shapes[k], out[k].instr->shape, 0)) continue;
-    sn_graph_fail(l->g, l->at, SN_ERR_SHAPE, "while: carried tensor %d starts as %s, the body gives %s", k, sn_graph_shape_text(l->g, l->shapes[k]),
-                  sn_tensor_text(out[k]));
+    sn_graph_fail(l->g, l->at, SN_ERR_SHAPE, "while: carried tensor %d starts as %s, the body gives %s", k,
+                  sn_graph_shape_text(l->g, l->shapes[k]), sn_tensor_text(out[k]));
     sn_graph_hint(l->g, "a loop keeps its shapes and types");
     return false;
   }
@@ -82,7 +82,9 @@ static bool loop_body(loop *l, sn_fn fn, void *ctx) {
   sn_graph *g = l->g;
   sn_tensor *out = SN_NEW_N(g->arena, sn_tensor, l->n + 1);
   if (!out) sn_graph_no_memory(g);
-  sn_frame *f = out ? sn_frame_run(g, l->at, SN_FRAME_TUPLE, "body", fn, ctx, l->n, l->shapes, l->n_captured, l->captured, l->n, out) : NULL;
+  sn_frame *f = out ? sn_frame_run(g, l->at, SN_FRAME_TUPLE, "body", fn, ctx, l->n, l->shapes, l->n_captured,
+                                   l->captured, l->n, out)
+                    : NULL;
   if (!f) return false;
   int total = f->n_inputs;
   sn_instr **roots = check_carried(l, out) ? SN_NEW_N(g->arena, sn_instr *, total + 1) : NULL;
@@ -122,7 +124,8 @@ static sn_instr *build_while(loop *l, int64_t trips) {
   return w;
 }
 
-static void run_while(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx, int n, const sn_tensor *init, sn_tensor *out, int64_t trips) {
+static void run_while(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx, int n, const sn_tensor *init,
+                      sn_tensor *out, int64_t trips) {
   init = sn_graph_list(g, n, init);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
@@ -134,11 +137,12 @@ static void run_while(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx,
   if (w) sn_graph_elements(g, w, n, out);
 }
 
-void sn_while_at(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx, int n, const sn_tensor *init, sn_tensor *out) {
+void sn_while_at(sn_loc at, sn_graph *g, sn_fn cond, sn_fn body, void *ctx, int n, const sn_tensor *init,
+                 sn_tensor *out) {
   run_while(at, g, cond, body, ctx, n, init, out, -1);
 }
 
-/* ---- counted loops ------------------------------------------------------------------------------------------------------------ */
+/* ---- counted loops ---- */
 
 typedef struct counted {
   sn_loc at;
@@ -170,12 +174,14 @@ static void fori_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_
   out[0] = sn_binary_c_at(c->at, SN_OP_ADD, in[0], 1);
 }
 
-void sn_fori_at(sn_loc at, sn_graph *g, int64_t lo, int64_t hi, sn_fn body, void *ctx, int n, const sn_tensor *init, sn_tensor *out) {
+void sn_fori_at(sn_loc at, sn_graph *g, int64_t lo, int64_t hi, sn_fn body, void *ctx, int n, const sn_tensor *init,
+                sn_tensor *out) {
   init = sn_graph_list(g, n, init);
   clear(g, n, out);
   if (hi < lo) hi = lo;
   if (lo < INT32_MIN || hi > INT32_MAX || hi - lo > INT32_MAX) {
-    sn_graph_fail(g, at, SN_ERR_USAGE, "fori: bounds %lld and %lld do not fit the s32 counter", (long long)lo, (long long)hi);
+    sn_graph_fail(g, at, SN_ERR_USAGE, "fori: bounds %lld and %lld do not fit the s32 counter", (long long)lo,
+                  (long long)hi);
     return;
   }
   if (!sn_graph_open(g, at)) return;
@@ -206,7 +212,8 @@ static void scan_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_
   }
   sn_tensor *res = args + n_in;
   for (int k = 0; k < s->n_carry; k++) args[k] = in[1 + k];
-  for (int k = 0; k < s->n_xs; k++) args[s->n_carry + k] = sn_squeeze_at(c->at, sn_dynamic_slice_axis_at(c->at, c->xs[k], 0, i, 1), 0);
+  for (int k = 0; k < s->n_xs; k++)
+    args[s->n_carry + k] = sn_squeeze_at(c->at, sn_dynamic_slice_axis_at(c->at, c->xs[k], 0, i, 1), 0);
   clear(g, n_res, res);
   c->body(c->ctx, g, n_in, args, n_res, res);
   out[0] = sn_binary_c_at(c->at, SN_OP_ADD, in[0], 1);
@@ -248,7 +255,8 @@ static bool check_scan(sn_loc at, sn_graph *g, const sn_scan_spec *s, int64_t *l
     int64_t have = sn_tensor_dim(s->xs[k], 0);
     if (!*length) *length = have;
     if (sn_tensor_rank(s->xs[k]) && have == *length) continue;
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "scan: xs[%d] is %s, the scan has %lld rounds", k, sn_tensor_text(s->xs[k]), (long long)*length);
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "scan: xs[%d] is %s, the scan has %lld rounds", k, sn_tensor_text(s->xs[k]),
+                  (long long)*length);
     sn_graph_hint(g, "axis 0 of every xs is the scan's length");
     return false;
   }
@@ -257,7 +265,8 @@ static bool check_scan(sn_loc at, sn_graph *g, const sn_scan_spec *s, int64_t *l
   return false;
 }
 
-void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *spec, sn_fn body, void *ctx, sn_tensor *carry_out, sn_tensor *ys_out) {
+void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *spec, sn_fn body, void *ctx, sn_tensor *carry_out,
+                sn_tensor *ys_out) {
   sn_scan_spec copy = *spec;
   const sn_scan_spec *s = &copy;
   copy.init = sn_graph_list(g, s->n_carry, s->init);
@@ -288,11 +297,11 @@ void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *spec, sn_fn body, vo
   for (int k = 0; k < s->n_ys; k++) ys_out[k] = all[n + 1 + s->n_carry + k];
 }
 
-/* ---- branches ------------------------------------------------------------------------------------------------------------------- */
+/* ---- branches ---- */
 
 /* A branch as a computation of one tuple; *operand: that tuple, made in the frame outside. */
-static sn_computation *branch(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, sn_instr *const *in, const sn_shape *const *like, int n_out, sn_tensor *out,
-                              sn_instr **operand) {
+static sn_computation *branch(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, sn_instr *const *in,
+                              const sn_shape *const *like, int n_out, sn_tensor *out, sn_instr **operand) {
   *operand = NULL;
   sn_frame *f = sn_frame_run(g, at, SN_FRAME_TUPLE, "branch", fn, ctx, n, like, 0, NULL, n_out, out);
   if (!f) return NULL;
@@ -305,8 +314,10 @@ static sn_computation *branch(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n
   if (g->b.status == SN_OK) {
     if (!f->param) {
       const sn_shape *nothing = sn_shape_tuple(g->module->arena, 0, NULL);
-      if (nothing) sn_build_parameter(&g->b, 0, nothing, "arg");
-      else sn_graph_no_memory(g);
+      if (nothing)
+        sn_build_parameter(&g->b, 0, nothing, "arg");
+      else
+        sn_graph_no_memory(g);
     }
     sn_instr *root = sn_build_tuple(&g->b, (uint32_t)n_out, roots);
     if (root) sn_computation_set_root(c, root);
@@ -319,14 +330,16 @@ static sn_computation *branch(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n
 static bool check_branch(sn_loc at, sn_graph *g, int which, int n_out, const sn_tensor *first, const sn_tensor *this) {
   for (int k = 0; k < n_out; k++) {
     if (sn_shape_equal(first[k].instr->shape, this[k].instr->shape, 0)) continue;
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "branch %d gives %s as result %d, branch 0 gives %s", which, sn_tensor_text(this[k]), k, sn_tensor_text(first[k]));
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "branch %d gives %s as result %d, branch 0 gives %s", which,
+                  sn_tensor_text(this[k]), k, sn_tensor_text(first[k]));
     sn_graph_hint(g, "all branches give the same shapes and types");
     return false;
   }
   return true;
 }
 
-void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_fn *fns, void *const *ctxs, int n,
+                       const sn_tensor *in, int n_out, sn_tensor *out) {
   sn_graph *g = selector.graph;
   in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
@@ -344,10 +357,14 @@ void sn_graph_branches(sn_loc at, sn_tensor selector, int n_branches, const sn_f
     if (!called[k] || !check_branch(at, g, k, n_out, results, mine)) return;
   }
   if (!sn_graph_open(g, at)) return;
-  sn_graph_elements(g, sn_build(&g->b, SN_OP_CONDITIONAL, NULL, (uint32_t)n_branches + 1, operands, 0, NULL, (uint32_t)n_branches, called), n_out, out);
+  sn_graph_elements(g,
+                    sn_build(&g->b, SN_OP_CONDITIONAL, NULL, (uint32_t)n_branches + 1, operands, 0, NULL,
+                             (uint32_t)n_branches, called),
+                    n_out, out);
 }
 
-void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *ctx, int n, const sn_tensor *in,
+                int n_out, sn_tensor *out) {
   in = sn_graph_list(pred.graph, n, in);
   clear(pred.graph, n_out, out);
   if (!pred.instr) return;
@@ -358,7 +375,8 @@ void sn_cond_at(sn_loc at, sn_tensor pred, sn_fn on_true, sn_fn on_false, void *
   sn_graph_branches(at, pred, 2, (sn_fn[]){on_true, on_false}, (void *[]){ctx, ctx}, n, in, n_out, out);
 }
 
-void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, void *const *ctxs, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, void *const *ctxs, int n,
+                  const sn_tensor *in, int n_out, sn_tensor *out) {
   in = sn_graph_list(index.graph, n, in);
   clear(index.graph, n_out, out);
   if (!index.instr) return;
@@ -370,9 +388,10 @@ void sn_switch_at(sn_loc at, sn_tensor index, int n_branches, const sn_fn *fns, 
   sn_graph_branches(at, index, n_branches, fns, ctxs, n, in, n_out, out);
 }
 
-/* ---- calls, maps, barriers ---------------------------------------------------------------------------------------------------------- */
+/* ---- calls, maps, barriers ---- */
 
-void sn_call_at(sn_loc at, sn_graph *g, const char *name, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_call_at(sn_loc at, sn_graph *g, const char *name, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out,
+                sn_tensor *out) {
   in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return;
@@ -405,7 +424,9 @@ sn_tensor sn_map_fn_at(sn_loc at, sn_fn fn, void *ctx, int n, const sn_tensor *x
     if (!like[k]) sn_graph_no_memory(g);
   }
   sn_tensor r;
-  sn_frame *f = like && g->b.status == SN_OK ? sn_frame_run(g, at, SN_FRAME_SCALAR, "map", fn, ctx, n, like, 0, NULL, 1, &r) : NULL;
+  sn_frame *f = like && g->b.status == SN_OK
+                    ? sn_frame_run(g, at, SN_FRAME_SCALAR, "map", fn, ctx, n, like, 0, NULL, 1, &r)
+                    : NULL;
   if (!f) return sn_graph_empty(g);
   sn_computation *c = f->comp;
   sn_computation_set_root(c, r.instr);

@@ -4,7 +4,8 @@
 
 #include "graph_internal.h"
 
-sn_tensor sn_convolution_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_window *w, const sn_conv_dims *dims, int64_t feature_groups, int64_t batch_groups) {
+sn_tensor sn_convolution_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_window *w, const sn_conv_dims *dims,
+                            int64_t feature_groups, int64_t batch_groups) {
   sn_builder *b;
   sn_instr *i = sn_graph_enter(at, x, &b), *k = i ? sn_graph_use(x.graph, at, kernel) : NULL;
   return sn_graph_tensor(x.graph, k ? sn_build_convolution(b, i, k, w, dims, feature_groups, batch_groups) : NULL);
@@ -12,7 +13,8 @@ sn_tensor sn_convolution_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_w
 
 static int64_t nth(const int64_t *list, int k, int64_t otherwise) { return list ? list[k] : otherwise; }
 
-/* Padding of one axis so that the output has ceil(in / stride) elements; the odd one goes behind (as TensorFlow and Flax have it). */
+/* Padding of one axis so that the output has ceil(in / stride) elements; the odd one goes behind (as TensorFlow and
+ * Flax have it). */
 static void same_padding(int64_t in, int64_t window, int64_t stride, int64_t *low, int64_t *high) {
   int64_t out = (in + stride - 1) / stride, total = (out - 1) * stride + window - in;
   if (total < 0) total = 0;
@@ -23,7 +25,8 @@ static void same_padding(int64_t in, int64_t window, int64_t stride, int64_t *lo
 static bool positive(sn_graph *g, sn_loc at, const char *what, const char *field, const int64_t *list, int n) {
   for (int k = 0; list && k < n; k++) {
     if (list[k] > 0) continue;
-    sn_graph_fail(g, at, SN_ERR_ATTRIBUTE, "%s: %s %lld at spatial axis %d must be positive", what, field, (long long)list[k], k);
+    sn_graph_fail(g, at, SN_ERR_ATTRIBUTE, "%s: %s %lld at spatial axis %d must be positive", what, field,
+                  (long long)list[k], k);
     return false;
   }
   return true;
@@ -37,10 +40,12 @@ sn_tensor sn_conv_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_conv_opt
   int rank = sn_tensor_rank(x), n = rank - 2;
   if (n < 0 || sn_tensor_rank(kernel) != rank) {
     sn_graph_fail(g, at, SN_ERR_SHAPE, "conv: input %s with kernel %s", sn_tensor_text(x), sn_tensor_text(kernel));
-    sn_graph_hint(g, o->layout == SN_NHWC ? "input N,spatial…,C; kernel spatial…,I,O" : "input N,C,spatial…; kernel O,I,spatial…");
+    sn_graph_hint(g, o->layout == SN_NHWC ? "input N,spatial…,C; kernel spatial…,I,O"
+                                          : "input N,C,spatial…; kernel O,I,spatial…");
     return sn_graph_empty(g);
   }
-  if (!positive(g, at, "conv", "stride", o->stride, n) || !positive(g, at, "conv", "input dilation", o->input_dilation, n) ||
+  if (!positive(g, at, "conv", "stride", o->stride, n) ||
+      !positive(g, at, "conv", "input dilation", o->input_dilation, n) ||
       !positive(g, at, "conv", "kernel dilation", o->kernel_dilation, n))
     return sn_graph_empty(g);
   bool last = o->layout == SN_NHWC;
@@ -49,7 +54,9 @@ sn_tensor sn_conv_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_conv_opt
   for (int k = 0; k < n; k++) {
     xs[k] = last ? 1 + k : 2 + k;
     ks[k] = last ? k : 2 + k;
-    w[k] = (sn_window_dim){.size = sn_tensor_dim(kernel, (int)ks[k]), .stride = nth(o->stride, k, 1), .lhs_dilate = nth(o->input_dilation, k, 1),
+    w[k] = (sn_window_dim){.size = sn_tensor_dim(kernel, (int)ks[k]),
+                           .stride = nth(o->stride, k, 1),
+                           .lhs_dilate = nth(o->input_dilation, k, 1),
                            .rhs_dilate = nth(o->kernel_dilation, k, 1)};
     if (o->padding == SN_PAD_EXPLICIT) {
       w[k].pad_low = nth(o->low, k, 0);
@@ -57,24 +64,35 @@ sn_tensor sn_conv_at(sn_loc at, sn_tensor x, sn_tensor kernel, const sn_conv_opt
     } else if (o->padding == SN_PAD_SAME) {
       int64_t in = sn_tensor_dim(x, (int)xs[k]);
       in = in ? (in - 1) * w[k].lhs_dilate + 1 : 0;
-      same_padding(in, w[k].size ? (w[k].size - 1) * w[k].rhs_dilate + 1 : 0, w[k].stride, &w[k].pad_low, &w[k].pad_high);
+      same_padding(in, w[k].size ? (w[k].size - 1) * w[k].rhs_dilate + 1 : 0, w[k].stride, &w[k].pad_low,
+                   &w[k].pad_high);
     }
   }
-  sn_conv_dims d = {.n_spatial = n, .input_feature = last ? rank - 1 : 1, .kernel_input_feature = last ? rank - 2 : 1, .kernel_output_feature = last ? rank - 1 : 0,
-                    .output_feature = last ? rank - 1 : 1, .input_spatial = xs, .kernel_spatial = ks, .output_spatial = xs, .input_rank = rank,
-                    .kernel_rank = rank, .output_rank = rank};
+  sn_conv_dims d = {.n_spatial = n,
+                    .input_feature = last ? rank - 1 : 1,
+                    .kernel_input_feature = last ? rank - 2 : 1,
+                    .kernel_output_feature = last ? rank - 1 : 0,
+                    .output_feature = last ? rank - 1 : 1,
+                    .input_spatial = xs,
+                    .kernel_spatial = ks,
+                    .output_spatial = xs,
+                    .input_rank = rank,
+                    .kernel_rank = rank,
+                    .output_rank = rank};
   return sn_convolution_at(at, x, kernel, &(sn_window){n, w}, &d, o->groups ? o->groups : 1, 1);
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------------ */
+/* ---- pooling ---- */
 
 static bool pool_window(sn_loc at, sn_tensor x, const char *what, const sn_pool_options *o, sn_window_dim *w) {
   int rank = sn_tensor_rank(x), n = rank - 2;
   if (n < 1 || !o || !o->window) {
-    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "%s of %s: batch, feature and spatial axes and a window are needed", what, sn_tensor_text(x));
+    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "%s of %s: batch, feature and spatial axes and a window are needed", what,
+                  sn_tensor_text(x));
     return false;
   }
-  if (!positive(x.graph, at, what, "window", o->window, n) || !positive(x.graph, at, what, "stride", o->stride, n)) return false;
+  if (!positive(x.graph, at, what, "window", o->window, n) || !positive(x.graph, at, what, "stride", o->stride, n))
+    return false;
   for (int k = 0; k < rank; k++) w[k] = (sn_window_dim){.size = 1, .stride = 1, .lhs_dilate = 1, .rhs_dilate = 1};
   for (int k = 0; k < n; k++) {
     int axis = o->layout == SN_NHWC ? 1 + k : 2 + k;

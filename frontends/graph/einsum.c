@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* einsum: letters become batch, contracting and free axes of dots, from left to right; a final transpose puts the result in order. */
+/* einsum: letters become batch, contracting and free axes of dots, from left to right; a final transpose puts the
+ * result in order. */
 #include <ctype.h>
 #include <string.h>
 
@@ -57,7 +58,8 @@ static sn_tensor diagonal(einsum *e, sn_tensor x, labels *l) {
       if (l->c[i] != l->c[j]) continue;
       const int64_t *dims = sn_tensor_dims(x);
       if (!dims) return x;
-      sn_tensor a = sn_iota_at(e->at, e->g, SN_TYPE_S32, l->n, dims, i), b = sn_iota_at(e->at, e->g, SN_TYPE_S32, l->n, dims, j);
+      sn_tensor a = sn_iota_at(e->at, e->g, SN_TYPE_S32, l->n, dims, i),
+                b = sn_iota_at(e->at, e->g, SN_TYPE_S32, l->n, dims, j);
       x = sn_select_at(e->at, sn_compare_at(e->at, SN_DIRECTION_EQ, a, b), x, sn_scalar_like_at(e->at, x, 0));
       x = sn_sum_at(e->at, x, 1, (int64_t[]){j}, false);
       memmove(&l->c[j], &l->c[j + 1], (size_t)(l->n - j - 1));
@@ -76,14 +78,17 @@ static sn_tensor sum_lone(einsum *e, sn_tensor x, labels *l, const labels *other
   for (int k = 0; k < l->n; k++) {
     bool needed = has(&e->out, l->c[k]) || (other && has(other, l->c[k]));
     for (int j = 0; j < n_later; j++) needed |= has(&later[j], l->c[k]);
-    if (needed) kept.c[kept.n++] = l->c[k];
-    else axes[n++] = k;
+    if (needed)
+      kept.c[kept.n++] = l->c[k];
+    else
+      axes[n++] = k;
   }
   *l = kept;
   return n ? sn_sum_at(e->at, x, n, axes, false) : x;
 }
 
-static sn_tensor contract(einsum *e, sn_tensor x, labels *lx, sn_tensor y, const labels *ly, int n_later, const labels *later) {
+static sn_tensor contract(einsum *e, sn_tensor x, labels *lx, sn_tensor y, const labels *ly, int n_later,
+                          const labels *later) {
   int64_t xb[SN_MAX_RANK], yb[SN_MAX_RANK], xc[SN_MAX_RANK], yc[SN_MAX_RANK];
   sn_dot_dims d = {.lhs_batch = xb, .rhs_batch = yb, .lhs_contracting = xc, .rhs_contracting = yc};
   labels r = {0};
@@ -114,14 +119,15 @@ static bool check_sizes(einsum *e, int n, const sn_tensor *xs, const labels *in)
   memset(size, 0xff, sizeof size);
   for (int k = 0; k < n; k++) {
     if (sn_tensor_rank(xs[k]) != in[k].n) {
-      sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": operand %d is %s, the text gives it %d axes", e->spec, k, sn_tensor_text(xs[k]), in[k].n);
+      sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": operand %d is %s, the text gives it %d axes", e->spec, k,
+                    sn_tensor_text(xs[k]), in[k].n);
       return false;
     }
     for (int a = 0; a < in[k].n; a++) {
       int64_t *s = &size[(unsigned char)in[k].c[a] & 127], have = sn_tensor_dim(xs[k], a);
       if (*s >= 0 && *s != have) {
-        sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": '%c' is %lld, and %lld in operand %d (%s)", e->spec, in[k].c[a], (long long)*s, (long long)have, k,
-                      sn_tensor_text(xs[k]));
+        sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": '%c' is %lld, and %lld in operand %d (%s)", e->spec,
+                      in[k].c[a], (long long)*s, (long long)have, k, sn_tensor_text(xs[k]));
         return false;
       }
       *s = have;
@@ -129,7 +135,8 @@ static bool check_sizes(einsum *e, int n, const sn_tensor *xs, const labels *in)
   }
   for (int a = 0; a < e->out.n; a++) {
     if (size[(unsigned char)e->out.c[a] & 127] >= 0 && index_of(&e->out, e->out.c[a]) == a) continue;
-    sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": '%c' of the result stands in no operand, or twice", e->spec, e->out.c[a]);
+    sn_graph_fail(e->g, e->at, SN_ERR_SHAPE, "einsum \"%s\": '%c' of the result stands in no operand, or twice",
+                  e->spec, e->out.c[a]);
     return false;
   }
   return true;

@@ -36,8 +36,8 @@ bool sn_graph_common(sn_graph *g, sn_loc at, const char *what, sn_instr *x, sn_i
     int i = k - (r - a->rank), j = k - (r - b->rank);
     int64_t p = i >= 0 ? a->dims[i] : 1, q = j >= 0 ? b->dims[j] : 1;
     if (p != q && p != 1 && q != 1) {
-      sn_graph_fail(g, at, SN_ERR_SHAPE, "%s: shapes %s and %s do not broadcast: %lld against %lld at axis %d", what, sn_graph_shape_text(g, a),
-                    sn_graph_shape_text(g, b), (long long)p, (long long)q, k - r);
+      sn_graph_fail(g, at, SN_ERR_SHAPE, "%s: shapes %s and %s do not broadcast: %lld against %lld at axis %d", what,
+                    sn_graph_shape_text(g, a), sn_graph_shape_text(g, b), (long long)p, (long long)q, k - r);
       sn_graph_hint(g, "aligned from the right, sizes must be equal or 1");
       return false;
     }
@@ -54,13 +54,16 @@ static sn_instr *without_ones(sn_instr *i) {
   const sn_shape *a = i->shape, *b = from->shape;
   int j = 0;
   for (int k = 0; k < a->rank; k++) {
-    if (j < b->rank && b->dims[j] == a->dims[k]) j++;
-    else if (a->dims[k] != 1) return i;
+    if (j < b->rank && b->dims[j] == a->dims[k])
+      j++;
+    else if (a->dims[k] != 1)
+      return i;
   }
   return j == b->rank ? from : i;
 }
 
-/* Axes of `i` that are not 1 keep their place among dims; fills at[] with the target axis of each axis of the squeezed form. */
+/* Axes of `i` that are not 1 keep their place among dims; fills at[] with the target axis of each axis of the squeezed
+ * form. */
 static sn_instr *squeeze_ones(sn_graph *g, sn_instr *i, int rank, const int64_t *dims, int *n_at, int64_t *at) {
   int64_t kept[SN_MAX_RANK] = {0};
   int n = 0;
@@ -93,7 +96,8 @@ sn_instr *sn_graph_broadcast(sn_graph *g, sn_loc loc, sn_instr *i, int rank, con
   if (equal) return i;
   if (!fits) {
     const sn_shape *to = sn_shape_array(g->arena, s->type, rank, dims);
-    sn_graph_fail(g, loc, SN_ERR_SHAPE, "%s does not broadcast to %s", sn_graph_shape_text(g, s), sn_graph_shape_text(g, to));
+    sn_graph_fail(g, loc, SN_ERR_SHAPE, "%s does not broadcast to %s", sn_graph_shape_text(g, s),
+                  sn_graph_shape_text(g, to));
     sn_graph_hint(g, "aligned from the right, sizes must be equal or 1");
     return NULL;
   }
@@ -112,7 +116,8 @@ sn_tensor sn_unary_at(sn_loc at, sn_opcode op, sn_tensor x) {
 
 static bool same_type(sn_graph *g, sn_loc at, const char *what, sn_instr *x, sn_instr *y) {
   if (x->shape->type == y->shape->type) return true;
-  sn_graph_fail(g, at, SN_ERR_TYPE, "%s: operands are %s and %s", what, sn_graph_shape_text(g, x->shape), sn_graph_shape_text(g, y->shape));
+  sn_graph_fail(g, at, SN_ERR_TYPE, "%s: operands are %s and %s", what, sn_graph_shape_text(g, x->shape),
+                sn_graph_shape_text(g, y->shape));
   sn_graph_hint(g, "types are not promoted: convert one with sn_cast");
   return false;
 }
@@ -144,8 +149,12 @@ sn_tensor sn_binary_c_at(sn_loc at, sn_opcode op, sn_tensor x, double c) {
   return sn_binary_at(at, op, x, sn_scalar_like_at(at, x, c));
 }
 
-sn_tensor sn_rsub_c_at(sn_loc at, double c, sn_tensor x) { return sn_binary_at(at, SN_OP_SUBTRACT, sn_scalar_like_at(at, x, c), x); }
-sn_tensor sn_rdiv_c_at(sn_loc at, double c, sn_tensor x) { return sn_binary_at(at, SN_OP_DIVIDE, sn_scalar_like_at(at, x, c), x); }
+sn_tensor sn_rsub_c_at(sn_loc at, double c, sn_tensor x) {
+  return sn_binary_at(at, SN_OP_SUBTRACT, sn_scalar_like_at(at, x, c), x);
+}
+sn_tensor sn_rdiv_c_at(sn_loc at, double c, sn_tensor x) {
+  return sn_binary_at(at, SN_OP_DIVIDE, sn_scalar_like_at(at, x, c), x);
+}
 sn_tensor sn_square_at(sn_loc at, sn_tensor x) { return sn_binary_at(at, SN_OP_MULTIPLY, x, x); }
 sn_tensor sn_reciprocal_at(sn_loc at, sn_tensor x) { return sn_rdiv_c_at(at, 1.0, x); }
 
@@ -183,8 +192,10 @@ sn_tensor sn_select_at(sn_loc at, sn_tensor p, sn_tensor t, sn_tensor f) {
 
 sn_tensor sn_clamp_at(sn_loc at, sn_tensor lo, sn_tensor x, sn_tensor hi) {
   sn_builder *b;
-  sn_instr *i = sn_graph_enter(at, x, &b), *l = i ? sn_graph_use(x.graph, at, lo) : NULL, *h = l ? sn_graph_use(x.graph, at, hi) : NULL;
-  if (!h || !same_type(x.graph, at, "clamp", i, l) || !same_type(x.graph, at, "clamp", i, h)) return sn_graph_empty(x.graph);
+  sn_instr *i = sn_graph_enter(at, x, &b), *l = i ? sn_graph_use(x.graph, at, lo) : NULL,
+           *h = l ? sn_graph_use(x.graph, at, hi) : NULL;
+  if (!h || !same_type(x.graph, at, "clamp", i, l) || !same_type(x.graph, at, "clamp", i, h))
+    return sn_graph_empty(x.graph);
   return sn_graph_tensor(x.graph, sn_build_clamp(b, l, i, h));
 }
 
@@ -205,14 +216,15 @@ sn_tensor sn_bitcast_cast_at(sn_loc at, sn_tensor x, sn_type t) {
 }
 
 sn_tensor sn_reduce_precision_at(sn_loc at, sn_tensor x, int exponent_bits, int mantissa_bits) {
-  sn_attr attrs[2] = {sn_attr_int(SN_ATTR_EXPONENT_BITS, exponent_bits), sn_attr_int(SN_ATTR_MANTISSA_BITS, mantissa_bits)};
+  sn_attr attrs[2] = {sn_attr_int(SN_ATTR_EXPONENT_BITS, exponent_bits),
+                      sn_attr_int(SN_ATTR_MANTISSA_BITS, mantissa_bits)};
   return sn_op_at(at, x.graph, SN_OP_REDUCE_PRECISION, NULL, 1, &x, 2, attrs);
 }
 
-/* ---- any op ------------------------------------------------------------------------------------------------------------ */
+/* ---- any op ---- */
 
-static sn_instr *any_op(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in, int n_attrs, const sn_attr *attrs, int n_called,
-                        sn_computation *const *called) {
+static sn_instr *any_op(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in,
+                        int n_attrs, const sn_attr *attrs, int n_called, sn_computation *const *called) {
   sn_builder *b = sn_graph_open(g, at);
   sn_instr **operands = b ? SN_NEW_N(g->arena, sn_instr *, n + 1) : NULL;
   if (!operands) {
@@ -224,15 +236,18 @@ static sn_instr *any_op(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *sh
   return sn_build(b, op, shape, (uint32_t)n, operands, (uint32_t)n_attrs, attrs, (uint32_t)n_called, called);
 }
 
-sn_tensor sn_op_at(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in, int n_attrs, const sn_attr *attrs) {
+sn_tensor sn_op_at(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in, int n_attrs,
+                   const sn_attr *attrs) {
   return sn_graph_tensor(g, any_op(at, g, op, shape, n, in, n_attrs, attrs, 0, NULL));
 }
 
-void sn_op_tuple_at(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in, int n_attrs, const sn_attr *attrs, int n_called,
-                    sn_computation *const *called, int n_out, sn_tensor *out) {
+void sn_op_tuple_at(sn_loc at, sn_graph *g, sn_opcode op, const sn_shape *shape, int n, const sn_tensor *in,
+                    int n_attrs, const sn_attr *attrs, int n_called, sn_computation *const *called, int n_out,
+                    sn_tensor *out) {
   sn_instr *i = any_op(at, g, op, shape, n, in, n_attrs, attrs, n_called, called);
   if (i && n_out > (sn_shape_is_tuple(i->shape) ? i->shape->n_elements : 1)) {
-    sn_graph_fail(g, at, SN_ERR_USAGE, "%s gives %s, %d results asked for", sn_opcode_text(op), sn_graph_shape_text(g, i->shape), n_out);
+    sn_graph_fail(g, at, SN_ERR_USAGE, "%s gives %s, %d results asked for", sn_opcode_text(op),
+                  sn_graph_shape_text(g, i->shape), n_out);
     i = NULL;
   }
   sn_graph_elements(g, i, n_out, out);

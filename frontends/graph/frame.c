@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Computations under construction, and how their bodies reach the values around them: an outer value becomes one more input of every frame between its
- * own and the one that uses it; constants are made again inside instead. */
+/* Computations under construction, and how their bodies reach the values around them: an outer value becomes one more
+ * input of every frame between its own and the one that uses it; constants are made again inside instead. */
 #include <string.h>
 
 #include "graph_internal.h"
@@ -56,8 +56,10 @@ static sn_instr *tuple_input(sn_graph *g, sn_frame *f, sn_builder *b, const sn_s
     sn_graph_no_memory(g);
     return NULL;
   }
-  if (f->param) sn_instr_set_shape(f->param, tuple);
-  else f->param = sn_build_parameter(b, 0, tuple, "arg");
+  if (f->param)
+    sn_instr_set_shape(f->param, tuple);
+  else
+    f->param = sn_build_parameter(b, 0, tuple, "arg");
   return sn_build_get(b, f->param, f->n_inputs);
 }
 
@@ -108,7 +110,8 @@ sn_instr *sn_frame_capture(sn_graph *g, sn_frame *f, sn_instr *outer) {
   if (g->b.status != SN_OK) return NULL;
   if (!inner) {
     if (f->kind == SN_FRAME_SCALAR) {
-      sn_graph_fail(g, g->b.loc, SN_ERR_USAGE, "a function on scalars uses %s from outside", sn_graph_shape_text(g, outer->shape));
+      sn_graph_fail(g, g->b.loc, SN_ERR_USAGE, "a function on scalars uses %s from outside",
+                    sn_graph_shape_text(g, outer->shape));
       sn_graph_hint(g, "reducers, comparators and maps see their arguments and constants alone");
       return NULL;
     }
@@ -121,8 +124,8 @@ sn_instr *sn_frame_capture(sn_graph *g, sn_frame *f, sn_instr *outer) {
   return inner;
 }
 
-sn_frame *sn_frame_run(sn_graph *g, sn_loc at, sn_frame_kind kind, const char *name, sn_fn fn, void *ctx, int n, const sn_shape *const *like, int n_extra,
-                       sn_instr *const *extra, int n_out, sn_tensor *out) {
+sn_frame *sn_frame_run(sn_graph *g, sn_loc at, sn_frame_kind kind, const char *name, sn_fn fn, void *ctx, int n,
+                       const sn_shape *const *like, int n_extra, sn_instr *const *extra, int n_out, sn_tensor *out) {
   sn_builder *b = sn_graph_open(g, at);
   sn_frame *f = b ? sn_frame_push(g, kind, name) : NULL;
   if (!f) return NULL;
@@ -146,7 +149,8 @@ sn_frame *sn_frame_run(sn_graph *g, sn_loc at, sn_frame_kind kind, const char *n
   return NULL;
 }
 
-sn_region *sn_graph_region(sn_graph *g, sn_region_kind kind, sn_instr *before, int n_in, sn_instr *const *in, int n_out, sn_instr *const *out) {
+sn_region *sn_graph_region(sn_graph *g, sn_region_kind kind, sn_instr *before, int n_in, sn_instr *const *in, int n_out,
+                           sn_instr *const *out) {
   sn_region *r = SN_NEW(g->arena, sn_region);
   if (r) {
     r->in = sn_arena_copy(g->arena, in, (size_t)n_in * sizeof *in);
@@ -170,11 +174,14 @@ sn_region *sn_graph_region(sn_graph *g, sn_region_kind kind, sn_instr *before, i
 
 void sn_graph_drop_regions(sn_graph *g, const sn_computation *c) {
   for (sn_region **at = &g->regions; *at;) {
-    if ((*at)->comp == c) *at = (*at)->next;
-    else at = &(*at)->next;
+    if ((*at)->comp == c)
+      *at = (*at)->next;
+    else
+      at = &(*at)->next;
   }
 }
 
 void sn_graph_elements(sn_graph *g, sn_instr *i, int n, sn_tensor *out) {
-  for (int k = 0; k < n; k++) out[k] = sn_graph_tensor(g, i && sn_shape_is_tuple(i->shape) ? sn_build_get(&g->b, i, k) : i);
+  for (int k = 0; k < n; k++)
+    out[k] = sn_graph_tensor(g, i && sn_shape_is_tuple(i->shape) ? sn_build_get(&g->b, i, k) : i);
 }

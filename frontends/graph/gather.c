@@ -22,7 +22,8 @@ sn_tensor sn_gather_at(sn_loc at, sn_tensor x, sn_tensor indices, const sn_gathe
       sn_attr_ints(SN_ATTR_SLICE_SIZES, sn_tensor_rank(x), d->slice_sizes),
       sn_attr_int(SN_ATTR_INDICES_ARE_SORTED, d->indices_are_sorted),
   };
-  return sn_op_at(at, x.graph, SN_OP_GATHER, NULL, 2, (sn_tensor[]){x, indices}, (int)(sizeof attrs / sizeof *attrs), attrs);
+  return sn_op_at(at, x.graph, SN_OP_GATHER, NULL, 2, (sn_tensor[]){x, indices}, (int)(sizeof attrs / sizeof *attrs),
+                  attrs);
 }
 
 /* The computation (old, new) -> new. */
@@ -43,7 +44,8 @@ static sn_computation *combiner(sn_graph *g, sn_loc at, sn_opcode op, sn_type t)
   return c;
 }
 
-sn_tensor sn_scatter_at(sn_loc at, sn_tensor x, sn_tensor indices, sn_tensor updates, sn_opcode op, const sn_scatter_dims *d) {
+sn_tensor sn_scatter_at(sn_loc at, sn_tensor x, sn_tensor indices, sn_tensor updates, sn_opcode op,
+                        const sn_scatter_dims *d) {
   sn_builder *b;
   sn_instr *i = sn_graph_enter(at, x, &b);
   if (!i || !want_integer(x.graph, at, "scatter", indices)) return sn_graph_empty(x.graph);
@@ -60,7 +62,8 @@ sn_tensor sn_scatter_at(sn_loc at, sn_tensor x, sn_tensor indices, sn_tensor upd
       sn_attr_int(SN_ATTR_UNIQUE_INDICES, d->unique_indices),
   };
   sn_tensor out;
-  sn_op_tuple_at(at, x.graph, SN_OP_SCATTER, NULL, 3, (sn_tensor[]){x, indices, updates}, (int)(sizeof attrs / sizeof *attrs), attrs, 1, &apply, 1, &out);
+  sn_op_tuple_at(at, x.graph, SN_OP_SCATTER, NULL, 3, (sn_tensor[]){x, indices, updates},
+                 (int)(sizeof attrs / sizeof *attrs), attrs, 1, &apply, 1, &out);
   return out;
 }
 
@@ -68,8 +71,13 @@ sn_tensor sn_scatter_rows_at(sn_loc at, sn_tensor x, sn_tensor indices, sn_tenso
   int rank = sn_tensor_rank(x), n = sn_tensor_rank(indices);
   int64_t window[SN_MAX_RANK];
   for (int k = 0; k + 1 < rank; k++) window[k] = n + k;
-  sn_scatter_dims d = {.n_window = rank > 0 ? rank - 1 : 0, .update_window_dims = window, .n_inserted = 1, .inserted_window_dims = (int64_t[]){0},
-                       .n_scatter_map = 1, .scatter_dims_to_operand_dims = (int64_t[]){0}, .index_vector_dim = n};
+  sn_scatter_dims d = {.n_window = rank > 0 ? rank - 1 : 0,
+                       .update_window_dims = window,
+                       .n_inserted = 1,
+                       .inserted_window_dims = (int64_t[]){0},
+                       .n_scatter_map = 1,
+                       .scatter_dims_to_operand_dims = (int64_t[]){0},
+                       .index_vector_dim = n};
   return sn_scatter_at(at, x, indices, updates, op, &d);
 }
 
@@ -83,8 +91,14 @@ sn_tensor sn_take_at(sn_loc at, sn_tensor x, sn_tensor indices, int axis) {
   sizes[a] = sizes[a] ? 1 : 0;
   for (int k = 0; k + 1 < rank; k++) offset[k] = k < a ? k : k + n;
   int64_t a64 = a;
-  sn_gather_dims d = {.n_offset = rank - 1, .offset_dims = offset, .n_collapsed = 1, .collapsed_slice_dims = &a64, .n_start_map = 1, .start_index_map = &a64,
-                      .index_vector_dim = n, .slice_sizes = sizes};
+  sn_gather_dims d = {.n_offset = rank - 1,
+                      .offset_dims = offset,
+                      .n_collapsed = 1,
+                      .collapsed_slice_dims = &a64,
+                      .n_start_map = 1,
+                      .start_index_map = &a64,
+                      .index_vector_dim = n,
+                      .slice_sizes = sizes};
   return sn_gather_at(at, x, indices, &d);
 }
 
@@ -104,12 +118,21 @@ sn_tensor sn_take_along_at(sn_loc at, sn_tensor x, sn_tensor indices, int axis) 
     batch[n++] = k;
   }
   if (!fits) {
-    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "take_along: %s indexed by %s along axis %d", sn_tensor_text(x), sn_tensor_text(indices), a);
+    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "take_along: %s indexed by %s along axis %d", sn_tensor_text(x),
+                  sn_tensor_text(indices), a);
     sn_graph_hint(x.graph, "ranks and all other axes must be equal");
     return sn_graph_empty(x.graph);
   }
-  sn_gather_dims d = {.n_collapsed = 1, .collapsed_slice_dims = &a64, .n_start_map = 1, .start_index_map = &a64, .n_operand_batch = n,
-                      .operand_batching_dims = batch, .n_indices_batch = n, .start_indices_batching_dims = batch, .index_vector_dim = rank, .slice_sizes = sizes};
+  sn_gather_dims d = {.n_collapsed = 1,
+                      .collapsed_slice_dims = &a64,
+                      .n_start_map = 1,
+                      .start_index_map = &a64,
+                      .n_operand_batch = n,
+                      .operand_batching_dims = batch,
+                      .n_indices_batch = n,
+                      .start_indices_batching_dims = batch,
+                      .index_vector_dim = rank,
+                      .slice_sizes = sizes};
   return sn_gather_at(at, x, indices, &d);
 }
 

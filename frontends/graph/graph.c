@@ -78,7 +78,7 @@ void sn_graph_hint(sn_graph *g, const char *fmt, ...) {
   sn_hint(g->diag, "%s", text);
 }
 
-/* ---- starting an operation --------------------------------------------------------------------------------------- */
+/* ---- starting an operation ---- */
 
 static const char *base_name(sn_graph *g, const char *file) {
   if (!file) return NULL;
@@ -99,7 +99,8 @@ static const char *scope_name(sn_graph *g) {
 static const sn_metadata *metadata(sn_graph *g, sn_loc at, const char *op_name) {
   const char *file = base_name(g, at.file);
   const sn_metadata *last = g->md;
-  if (last && last->source_file == file && last->source_line == (int32_t)at.line && last->op_name == op_name) return last;
+  if (last && last->source_file == file && last->source_line == (int32_t)at.line && last->op_name == op_name)
+    return last;
   sn_metadata *md = SN_NEW(g->module->arena, sn_metadata);
   if (!md) {
     sn_graph_no_memory(g);
@@ -187,7 +188,8 @@ void sn_graph_unpin(sn_graph *g) {
   if (g && g->n_pins) g->n_pins--;
 }
 
-/* ---- parameters and outputs --------------------------------------------------------------------------------------- */
+/* ---- parameters and outputs ---------------------------------------------------------------------------------------
+ */
 
 /* Room for one more element; false and sticky when memory lacks. */
 static bool grow(sn_graph *g, void **list, int n, int *cap, size_t each) {
@@ -212,7 +214,8 @@ static char *hlo_name(sn_arena *a, const char *name) {
   if (!n || (name[0] >= '0' && name[0] <= '9') || name[0] == '.' || name[0] == '-') *to++ = '_';
   for (size_t i = 0; i < n; i++) {
     char c = name[i];
-    bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    bool fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
     *to++ = fine ? c : '_';
   }
   *to = 0;
@@ -231,7 +234,8 @@ sn_tensor sn_parameter_at(sn_loc at, sn_graph *g, sn_type t, int rank, const int
   const sn_shape *s = sn_shape_array(b->c->module->arena, t, rank, dims);
   char fallback[32];
   snprintf(fallback, sizeof fallback, "arg%d", number);
-  char *kept = sn_arena_string(g->module->arena, name ? name : fallback), *text = hlo_name(g->arena, name ? name : fallback);
+  char *kept = sn_arena_string(g->module->arena, name ? name : fallback),
+       *text = hlo_name(g->arena, name ? name : fallback);
   void *names = (void *)g->param_names;
   bool room = grow(g, &names, number, &g->cap_param_names, sizeof *g->param_names);
   g->param_names = names;
@@ -272,12 +276,13 @@ int sn_output_aliased_at(sn_loc at, sn_graph *g, sn_tensor x, const char *name, 
   sn_instr *p = sn_graph_use(g, at, parameter);
   if (!p) return -1;
   if (p->op != SN_OP_PARAMETER) {
-    sn_graph_fail(g, at, SN_ERR_USAGE, "output '%s' is to take over the buffer of %s, which is no parameter", name ? name : "", p->name);
+    sn_graph_fail(g, at, SN_ERR_USAGE, "output '%s' is to take over the buffer of %s, which is no parameter",
+                  name ? name : "", p->name);
     return -1;
   }
   if (!sn_shape_equal(p->shape, x.instr->shape, 0)) {
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "output '%s' is %s, the parameter '%s' whose buffer it is to take over is %s", name ? name : "", sn_tensor_text(x), p->name,
-                  sn_tensor_text(parameter));
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "output '%s' is %s, the parameter '%s' whose buffer it is to take over is %s",
+                  name ? name : "", sn_tensor_text(x), p->name, sn_tensor_text(parameter));
     return -1;
   }
   void *list = g->aliases;
@@ -288,11 +293,12 @@ int sn_output_aliased_at(sn_loc at, sn_graph *g, sn_tensor x, const char *name, 
     sn_graph_no_memory(g);
     return -1;
   }
-  g->aliases[g->n_aliases++] = (sn_alias){.output_index = {1, at_index}, .operand = sn_instr_int(p, SN_ATTR_PARAMETER_NUMBER)};
+  g->aliases[g->n_aliases++] =
+      (sn_alias){.output_index = {1, at_index}, .operand = sn_instr_int(p, SN_ATTR_PARAMETER_NUMBER)};
   return index;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /* stop_gradient has done its work once all derivatives are taken. */
 static bool is_stop(const sn_instr *i) { return i->op == SN_OP_COPY && sn_instr_frontend(i, "sinter.stop_gradient"); }
@@ -341,9 +347,12 @@ static void finish_module(sn_graph *g) {
 static void hand_over(const sn_diag *from, sn_diag *to) {
   for (size_t k = 0; k < sn_diag_stored(from); k++) {
     const sn_diagnostic *e = sn_diag_get(from, k);
-    if (e->severity == SN_ERROR) (void)sn_error(to, e->loc, e->status, "%s", e->message);
-    else if (e->severity == SN_WARNING) sn_warn(to, e->loc, "%s", e->message);
-    else sn_note(to, e->loc, "%s", e->message);
+    if (e->severity == SN_ERROR)
+      (void)sn_error(to, e->loc, e->status, "%s", e->message);
+    else if (e->severity == SN_WARNING)
+      sn_warn(to, e->loc, "%s", e->message);
+    else
+      sn_note(to, e->loc, "%s", e->message);
     if (e->hint) sn_hint(to, "%s", e->hint);
   }
 }
@@ -364,7 +373,7 @@ sn_status sn_graph_finish(sn_graph *g, sn_diag *d, sn_module **out) {
   return SN_OK;
 }
 
-/* ---- looking at tensors ------------------------------------------------------------------------------------------------- */
+/* ---- looking at tensors ---- */
 
 const sn_shape *sn_tensor_shape(sn_tensor x) { return x.instr ? x.instr->shape : NULL; }
 sn_type sn_tensor_type(sn_tensor x) { return x.instr ? x.instr->shape->type : SN_TYPE_INVALID; }
@@ -383,4 +392,6 @@ const char *sn_graph_shape_text(sn_graph *g, const sn_shape *s) {
   return text ? text : "?";
 }
 
-const char *sn_tensor_text(sn_tensor x) { return x.graph ? sn_graph_shape_text(x.graph, sn_tensor_shape(x)) : "an empty tensor"; }
+const char *sn_tensor_text(sn_tensor x) {
+  return x.graph ? sn_graph_shape_text(x.graph, sn_tensor_shape(x)) : "an empty tensor";
+}

@@ -12,8 +12,9 @@ sn_tensor sn_cholesky_at(sn_loc at, sn_tensor x) {
   return sn_tril_at(at, sn_op_at(at, x.graph, SN_OP_CHOLESKY, NULL, 1, &x, 1, &lower), 0);
 }
 
-sn_tensor sn_triangular_solve_at(sn_loc at, sn_tensor a, sn_tensor b, bool left, bool lower, bool unit_diagonal, int64_t transpose) {
-  sn_attr attrs[4] = {sn_attr_int(SN_ATTR_LEFT_SIDE, left), sn_attr_int(SN_ATTR_LOWER, lower), sn_attr_int(SN_ATTR_UNIT_DIAGONAL, unit_diagonal),
-                      sn_attr_int(SN_ATTR_TRANSPOSE_A, transpose)};
+sn_tensor sn_triangular_solve_at(sn_loc at, sn_tensor a, sn_tensor b, bool left, bool lower, bool unit_diagonal,
+                                 int64_t transpose) {
+  sn_attr attrs[4] = {sn_attr_int(SN_ATTR_LEFT_SIDE, left), sn_attr_int(SN_ATTR_LOWER, lower),
+                      sn_attr_int(SN_ATTR_UNIT_DIAGONAL, unit_diagonal), sn_attr_int(SN_ATTR_TRANSPOSE_A, transpose)};
   return sn_op_at(at, a.graph, SN_OP_TRIANGULAR_SOLVE, NULL, 2, (sn_tensor[]){a, b}, 4, attrs);
 }

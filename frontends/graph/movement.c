@@ -14,9 +14,12 @@ sn_tensor sn_reshape_at(sn_loc at, sn_tensor x, int rank, const int64_t *dims) {
   bool fine = rank >= 0 && rank <= SN_MAX_RANK;
   for (int k = 0; fine && k < rank; k++) {
     want[k] = dims[k];
-    if (dims[k] >= 0) fine = sn_mul_i64(known, dims[k], &known);
-    else if (dims[k] == -1 && open < 0) open = k;
-    else fine = false;
+    if (dims[k] >= 0)
+      fine = sn_mul_i64(known, dims[k], &known);
+    else if (dims[k] == -1 && open < 0)
+      open = k;
+    else
+      fine = false;
   }
   if (fine && open >= 0) {
     fine = known > 0 && total % known == 0;
@@ -27,7 +30,8 @@ sn_tensor sn_reshape_at(sn_loc at, sn_tensor x, int rank, const int64_t *dims) {
   if (!fine) {
     sn_str s = {0};
     for (int k = 0; k < rank && k < SN_MAX_RANK; k++) sn_str_printf(&s, k ? ",%lld" : "%lld", (long long)dims[k]);
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "reshape: %s has %lld elements, [%s] does not", sn_graph_shape_text(g, i->shape), (long long)total, s.data ? s.data : "");
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "reshape: %s has %lld elements, [%s] does not", sn_graph_shape_text(g, i->shape),
+                  (long long)total, s.data ? s.data : "");
     sn_str_finish(&s);
     return sn_graph_empty(g);
   }
@@ -42,7 +46,8 @@ sn_tensor sn_transpose_at(sn_loc at, sn_tensor x, int rank, const int64_t *permu
   int64_t p[SN_MAX_RANK];
   bool seen[SN_MAX_RANK] = {false};
   if (rank != i->shape->rank) {
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "transpose: a permutation of %d axes for %s", rank, sn_graph_shape_text(g, i->shape));
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "transpose: a permutation of %d axes for %s", rank,
+                  sn_graph_shape_text(g, i->shape));
     return sn_graph_empty(g);
   }
   for (int k = 0; k < rank; k++) {
@@ -115,7 +120,8 @@ sn_tensor sn_broadcast_to_at(sn_loc at, sn_tensor x, int rank, const int64_t *di
   return sn_graph_tensor(x.graph, i ? sn_graph_broadcast(x.graph, at, i, rank, dims) : NULL);
 }
 
-sn_tensor sn_broadcast_in_dim_at(sn_loc at, sn_tensor x, int rank, const int64_t *dims, int n_axes, const int64_t *axes) {
+sn_tensor sn_broadcast_in_dim_at(sn_loc at, sn_tensor x, int rank, const int64_t *dims, int n_axes,
+                                 const int64_t *axes) {
   sn_builder *b;
   sn_instr *i = sn_graph_enter(at, x, &b);
   return sn_graph_tensor(x.graph, i ? sn_build_broadcast(b, i, rank, dims, n_axes, axes) : NULL);
@@ -144,7 +150,8 @@ sn_tensor sn_slice_axis_at(sn_loc at, sn_tensor x, int axis, int64_t start, int6
   if (start < 0) start += size;
   if (limit < 0) limit += size;
   if (start < 0 || limit < start || limit > size) {
-    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "slice_axis: [%lld, %lld) of axis %d of %s", (long long)start, (long long)limit, a, sn_tensor_text(x));
+    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "slice_axis: [%lld, %lld) of axis %d of %s", (long long)start,
+                  (long long)limit, a, sn_tensor_text(x));
     sn_graph_hint(x.graph, "the axis has %lld elements", (long long)size);
     return sn_graph_empty(x.graph);
   }
@@ -204,10 +211,12 @@ sn_tensor sn_dynamic_update_slice_axis_at(sn_loc at, sn_tensor x, sn_tensor upda
   return sn_dynamic_update_slice_at(at, x, update, starts);
 }
 
-sn_tensor sn_pad_at(sn_loc at, sn_tensor x, const int64_t *low, const int64_t *high, const int64_t *interior, double value) {
+sn_tensor sn_pad_at(sn_loc at, sn_tensor x, const int64_t *low, const int64_t *high, const int64_t *interior,
+                    double value) {
   sn_builder *b;
   sn_instr *i = sn_graph_enter(at, x, &b);
-  return sn_graph_tensor(x.graph, i ? sn_build_pad(b, i, sn_graph_scalar(x.graph, i->shape->type, value), low, high, interior) : NULL);
+  return sn_graph_tensor(
+      x.graph, i ? sn_build_pad(b, i, sn_graph_scalar(x.graph, i->shape->type, value), low, high, interior) : NULL);
 }
 
 sn_tensor sn_concat_at(sn_loc at, int n, const sn_tensor *xs, int axis) {
@@ -237,7 +246,8 @@ sn_tensor sn_stack_at(sn_loc at, int n, const sn_tensor *xs, int axis) {
 
 void sn_split_at(sn_loc at, sn_tensor x, int axis, int n, sn_tensor *out) {
   int64_t size = sn_tensor_dim(x, axis);
-  if (x.instr && (n <= 0 || size % n)) sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "split: axis %d of %s into %d equal parts", axis, sn_tensor_text(x), n);
+  if (x.instr && (n <= 0 || size % n))
+    sn_graph_fail(x.graph, at, SN_ERR_SHAPE, "split: axis %d of %s into %d equal parts", axis, sn_tensor_text(x), n);
   for (int k = 0; k < n; k++) out[k] = sn_slice_axis_at(at, x, axis, size / n * k, size / n * (k + 1));
 }
 
@@ -250,7 +260,8 @@ static sn_tensor triangle(sn_loc at, sn_tensor x, int64_t k, int64_t direction) 
     return sn_graph_empty(x.graph);
   }
   const int64_t *dims = x.instr->shape->dims + rank - 2;
-  sn_tensor row = sn_iota_at(at, x.graph, SN_TYPE_S32, 2, dims, 0), col = sn_iota_at(at, x.graph, SN_TYPE_S32, 2, dims, 1);
+  sn_tensor row = sn_iota_at(at, x.graph, SN_TYPE_S32, 2, dims, 0),
+            col = sn_iota_at(at, x.graph, SN_TYPE_S32, 2, dims, 1);
   if (k) row = sn_binary_c_at(at, SN_OP_ADD, row, (double)k);
   sn_tensor keep = sn_broadcast_to_at(at, sn_compare_at(at, direction, row, col), rank, x.instr->shape->dims);
   return sn_select_at(at, keep, x, sn_scalar_like_at(at, x, 0));

@@ -21,7 +21,8 @@ static bool common_batch(sn_loc at, sn_tensor *x, sn_tensor *y, int *n_batch) {
   int rx = sn_tensor_rank(*x) - 2, ry = sn_tensor_rank(*y) - 2, r = rx > ry ? rx : ry;
   int64_t dx[SN_MAX_RANK], dy[SN_MAX_RANK];
   for (int k = 0; k < r; k++) {
-    int64_t p = k - (r - rx) >= 0 ? sn_tensor_dim(*x, k - (r - rx)) : 1, q = k - (r - ry) >= 0 ? sn_tensor_dim(*y, k - (r - ry)) : 1;
+    int64_t p = k - (r - rx) >= 0 ? sn_tensor_dim(*x, k - (r - rx)) : 1,
+            q = k - (r - ry) >= 0 ? sn_tensor_dim(*y, k - (r - ry)) : 1;
     if (p != q && p != 1 && q != 1) return false;
     dx[k] = dy[k] = p == 1 ? q : p;
   }
@@ -43,13 +44,19 @@ sn_tensor sn_matmul_at(sn_loc at, sn_tensor x, sn_tensor y) {
   int n = 0;
   if (!fits || !common_batch(at, &x, &y, &n)) {
     sn_graph_fail(g, at, SN_ERR_SHAPE, "matmul: %s by %s", sn_tensor_text(x), sn_tensor_text(y));
-    sn_graph_hint(g, "the last axis of the first must equal the last but one of the second, leading axes must broadcast");
+    sn_graph_hint(g,
+                  "the last axis of the first must equal the last but one of the second, leading axes must broadcast");
     return sn_graph_empty(g);
   }
   int64_t batch[SN_MAX_RANK], lhs = n + 1, rhs = n;
   for (int k = 0; k < n; k++) batch[k] = k;
-  sn_tensor r = sn_dot_at(at, x, y, &(sn_dot_dims){.n_batch = n, .lhs_batch = batch, .rhs_batch = batch, .n_contracting = 1, .lhs_contracting = &lhs,
-                                                   .rhs_contracting = &rhs});
+  sn_tensor r = sn_dot_at(at, x, y,
+                          &(sn_dot_dims){.n_batch = n,
+                                         .lhs_batch = batch,
+                                         .rhs_batch = batch,
+                                         .n_contracting = 1,
+                                         .lhs_contracting = &lhs,
+                                         .rhs_contracting = &rhs});
   return vector ? sn_squeeze_at(at, r, -2) : r;
 }
 
@@ -75,7 +82,8 @@ sn_tensor sn_attention_at(sn_loc at, sn_tensor q, sn_tensor k, sn_tensor v, cons
   if (!o) o = &defaults;
   if (!q.instr || !k.instr || !v.instr) return sn_graph_empty(g);
   if (sn_tensor_rank(q) != 4 || sn_tensor_rank(k) != 4 || sn_tensor_rank(v) != 4) {
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "attention: q %s, k %s, v %s", sn_tensor_text(q), sn_tensor_text(k), sn_tensor_text(v));
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "attention: q %s, k %s, v %s", sn_tensor_text(q), sn_tensor_text(k),
+                  sn_tensor_text(v));
     sn_graph_hint(g, "each is [batch, length, heads, head_dim]");
     return sn_graph_empty(g);
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Counter-based random numbers. Three-fry 2x32, 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11. */
+/* Counter-based random numbers. Three-fry 2x32, 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
+ * easy as 1, 2, 3", SC11. */
 #include <math.h>
 
 #include "graph_internal.h"
@@ -8,7 +9,8 @@ static const int rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
 static const double parity = 0x1BD11BDA;
 
 static sn_tensor rotate(sn_loc at, sn_tensor x, int by) {
-  return sn_binary_at(at, SN_OP_OR, sn_binary_c_at(at, SN_OP_SHIFT_LEFT, x, by), sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL, x, 32 - by));
+  return sn_binary_at(at, SN_OP_OR, sn_binary_c_at(at, SN_OP_SHIFT_LEFT, x, by),
+                      sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL, x, 32 - by));
 }
 
 /* x[2] under the key k[2] (scalars): five groups of four rounds, a key injected after each. */
@@ -51,7 +53,8 @@ static void counters(sn_loc at, sn_graph *g, int rank, const int64_t *dims, sn_t
   sn_tensor flat = sn_iota_at(at, g, wide ? SN_TYPE_U64 : SN_TYPE_U32, 1, &n, 0);
   sn_tensor i = sn_reshape_at(at, flat, rank, dims);
   x[1] = wide ? sn_cast_at(at, i, SN_TYPE_U32) : i;
-  x[0] = wide ? sn_cast_at(at, sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL, i, 32), SN_TYPE_U32) : sn_scalar_at(at, g, SN_TYPE_U32, 0);
+  x[0] = wide ? sn_cast_at(at, sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL, i, 32), SN_TYPE_U32)
+              : sn_scalar_at(at, g, SN_TYPE_U32, 0);
 }
 
 static bool bits2(sn_loc at, sn_tensor key, int rank, const int64_t *dims, sn_tensor *x) {
@@ -75,7 +78,8 @@ sn_tensor sn_key_fold_in_at(sn_loc at, sn_tensor key, sn_tensor number) {
   sn_tensor k[2];
   if (!open_key(at, key, k) || !number.instr) return sn_graph_empty(key.graph);
   if (sn_tensor_rank(number) || !sn_type_is_integer(sn_tensor_type(number))) {
-    sn_graph_fail(key.graph, at, SN_ERR_TYPE, "key_fold_in: the number is %s, not an integer scalar", sn_tensor_text(number));
+    sn_graph_fail(key.graph, at, SN_ERR_TYPE, "key_fold_in: the number is %s, not an integer scalar",
+                  sn_tensor_text(number));
     return sn_graph_empty(key.graph);
   }
   sn_tensor x[2] = {sn_scalar_at(at, key.graph, SN_TYPE_U32, 0), sn_cast_at(at, number, SN_TYPE_U32)};
@@ -102,7 +106,8 @@ static sn_tensor unit(sn_loc at, sn_tensor key, sn_type t, int rank, const int64
   } else {
     if (!bits2(at, key, rank, dims, x)) return sn_graph_empty(key.graph);
     sn_tensor high = sn_binary_c_at(at, SN_OP_SHIFT_LEFT, sn_cast_at(at, x[0], SN_TYPE_U64), 32);
-    bits = sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL, sn_binary_at(at, SN_OP_OR, high, sn_cast_at(at, x[1], SN_TYPE_U64)), 64 - m);
+    bits = sn_binary_c_at(at, SN_OP_SHIFT_RIGHT_LOGICAL,
+                          sn_binary_at(at, SN_OP_OR, high, sn_cast_at(at, x[1], SN_TYPE_U64)), 64 - m);
   }
   return sn_binary_c_at(at, SN_OP_MULTIPLY, sn_cast_at(at, bits, t), ldexp(1.0, -m));
 }
@@ -114,7 +119,9 @@ sn_tensor sn_uniform_at(sn_loc at, sn_tensor key, sn_type t, int rank, const int
   return sn_binary_c_at(at, SN_OP_MAXIMUM, scaled, lo);
 }
 
-static sn_tensor from_uniform(sn_loc at, sn_tensor u) { return sn_binary_c_at(at, SN_OP_MULTIPLY, sn_erf_inv_at(at, u), 1.41421356237309504880); }
+static sn_tensor from_uniform(sn_loc at, sn_tensor u) {
+  return sn_binary_c_at(at, SN_OP_MULTIPLY, sn_erf_inv_at(at, u), 1.41421356237309504880);
+}
 
 sn_tensor sn_normal_at(sn_loc at, sn_tensor key, sn_type t, int rank, const int64_t *dims) {
   sn_type wide = t == SN_TYPE_F64 ? t : SN_TYPE_F32; /* narrow types round a normal number in f32 */
@@ -122,7 +129,8 @@ sn_tensor sn_normal_at(sn_loc at, sn_tensor key, sn_type t, int rank, const int6
   return sn_cast_at(at, from_uniform(at, sn_uniform_at(at, key, wide, rank, dims, lo, 1)), t);
 }
 
-sn_tensor sn_truncated_normal_at(sn_loc at, sn_tensor key, sn_type t, int rank, const int64_t *dims, double lo, double hi) {
+sn_tensor sn_truncated_normal_at(sn_loc at, sn_tensor key, sn_type t, int rank, const int64_t *dims, double lo,
+                                 double hi) {
   sn_type wide = t == SN_TYPE_F64 ? t : SN_TYPE_F32;
   double a = erf(lo / sqrt(2.0)), b = erf(hi / sqrt(2.0));
   sn_tensor x = from_uniform(at, sn_uniform_at(at, key, wide, rank, dims, a, b));

@@ -34,12 +34,21 @@ static sn_tensor reduce_wide(sn_loc at, sn_opcode op, sn_tensor x, double init, 
   return sn_cast_at(at, sn_reduce_at(at, op, sn_cast_at(at, x, SN_TYPE_F32), init, n, axes, keep), t);
 }
 
-sn_tensor sn_sum_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return reduce_wide(at, SN_OP_ADD, x, 0, n, axes, keep); }
-sn_tensor sn_prod_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return reduce_wide(at, SN_OP_MULTIPLY, x, 1, n, axes, keep); }
-sn_tensor sn_any_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return sn_reduce_at(at, SN_OP_OR, x, 0, n, axes, keep); }
-sn_tensor sn_all_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return sn_reduce_at(at, SN_OP_AND, x, 1, n, axes, keep); }
+sn_tensor sn_sum_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return reduce_wide(at, SN_OP_ADD, x, 0, n, axes, keep);
+}
+sn_tensor sn_prod_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return reduce_wide(at, SN_OP_MULTIPLY, x, 1, n, axes, keep);
+}
+sn_tensor sn_any_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return sn_reduce_at(at, SN_OP_OR, x, 0, n, axes, keep);
+}
+sn_tensor sn_all_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return sn_reduce_at(at, SN_OP_AND, x, 1, n, axes, keep);
+}
 
-/* Start values below (above) everything: infinities, or the ends of an integer's range, as integers because u64 and s64 are wider than a double. */
+/* Start values below (above) everything: infinities, or the ends of an integer's range, as integers because u64 and s64
+ * are wider than a double. */
 static sn_instr *extreme(sn_graph *g, sn_type t, bool lowest) {
   if (t == SN_TYPE_PRED) return sn_graph_scalar(g, t, !lowest);
   if (!sn_type_is_integer(t)) return sn_graph_scalar(g, t, lowest ? -INFINITY : INFINITY);
@@ -61,8 +70,12 @@ static sn_tensor reduce_extreme(sn_loc at, sn_opcode op, sn_tensor x, int n, con
   return sn_graph_tensor(g, r && keep ? keep_axes(g, r, i->shape, count, list) : r);
 }
 
-sn_tensor sn_max_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return reduce_extreme(at, SN_OP_MAXIMUM, x, n, axes, keep); }
-sn_tensor sn_min_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) { return reduce_extreme(at, SN_OP_MINIMUM, x, n, axes, keep); }
+sn_tensor sn_max_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return reduce_extreme(at, SN_OP_MAXIMUM, x, n, axes, keep);
+}
+sn_tensor sn_min_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool keep) {
+  return reduce_extreme(at, SN_OP_MINIMUM, x, n, axes, keep);
+}
 
 static double count_of(sn_tensor x, int n, const int64_t *axes) {
   double c = 1;
@@ -88,9 +101,10 @@ sn_tensor sn_norm2_at(sn_loc at, sn_tensor x, int n, const int64_t *axes, bool k
   return sn_unary_at(at, SN_OP_SQRT, sn_sum_at(at, sn_square_at(at, x), n, axes, keep));
 }
 
-/* ---- with a function ------------------------------------------------------------------------------------------------------ */
+/* ---- with a function ---- */
 
-void sn_reduce_fn_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *xs, const sn_tensor *inits, int n_axes, const int64_t *axes, sn_tensor *out) {
+void sn_reduce_fn_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *xs, const sn_tensor *inits,
+                     int n_axes, const int64_t *axes, sn_tensor *out) {
   xs = sn_graph_list(g, n, xs);
   inits = sn_graph_list(g, n, inits);
   for (int k = 0; k < n; k++) out[k] = sn_graph_empty(g);
@@ -150,15 +164,17 @@ static sn_tensor arg_extreme(sn_loc at, sn_tensor x, int axis, bool largest) {
   if (a < 0) return sn_graph_empty(g);
   sn_tensor where = sn_iota_at(at, g, SN_TYPE_S32, sn_tensor_rank(x), sn_tensor_dims(x), a), out[2];
   if (!sn_graph_open(g, at)) return sn_graph_empty(g);
-  sn_tensor inits[2] = {sn_graph_tensor(g, extreme(g, sn_tensor_type(x), largest)), sn_scalar_at(at, g, SN_TYPE_S32, 0)};
-  sn_reduce_fn_at(at, g, largest ? pick_max : pick_min, NULL, 2, (sn_tensor[]){x, where}, inits, 1, (int64_t[]){a}, out);
+  sn_tensor inits[2] = {sn_graph_tensor(g, extreme(g, sn_tensor_type(x), largest)),
+                        sn_scalar_at(at, g, SN_TYPE_S32, 0)};
+  sn_reduce_fn_at(at, g, largest ? pick_max : pick_min, NULL, 2, (sn_tensor[]){x, where}, inits, 1, (int64_t[]){a},
+                  out);
   return out[1];
 }
 
 sn_tensor sn_argmax_at(sn_loc at, sn_tensor x, int axis) { return arg_extreme(at, x, axis, true); }
 sn_tensor sn_argmin_at(sn_loc at, sn_tensor x, int axis) { return arg_extreme(at, x, axis, false); }
 
-/* ---- windows ----------------------------------------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
 static sn_instr *start_value(sn_graph *g, sn_opcode op, sn_type t, double init) {
   if (isinf(init) && (op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM)) return extreme(g, t, init < 0);
@@ -187,13 +203,16 @@ sn_tensor sn_cumulative_at(sn_loc at, sn_opcode op, sn_tensor x, int axis, bool 
   int64_t n = sn_tensor_dim(x, a);
   if (n <= 1) return x;
   w[a].size = n;
-  if (reverse) w[a].pad_high = n - 1;
-  else w[a].pad_low = n - 1;
+  if (reverse)
+    w[a].pad_high = n - 1;
+  else
+    w[a].pad_low = n - 1;
   double init = op == SN_OP_ADD ? 0 : op == SN_OP_MULTIPLY ? 1 : op == SN_OP_MAXIMUM ? -INFINITY : INFINITY;
   return sn_reduce_window_at(at, op, x, init, &(sn_window){rank, w});
 }
 
-sn_tensor sn_select_and_scatter_at(sn_loc at, int64_t select_direction, sn_opcode scatter_op, sn_tensor x, sn_tensor source, double init, const sn_window *w) {
+sn_tensor sn_select_and_scatter_at(sn_loc at, int64_t select_direction, sn_opcode scatter_op, sn_tensor x,
+                                   sn_tensor source, double init, const sn_window *w) {
   sn_graph *g = x.graph;
   sn_builder *b;
   sn_instr *i = sn_graph_enter(at, x, &b), *s = i ? sn_graph_use(g, at, source) : NULL;

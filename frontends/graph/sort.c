@@ -3,7 +3,8 @@
 
 #include "graph_internal.h"
 
-/* For comparing by total order: -0 becomes 0 and every NaN the one positive NaN, so that equal means equal and NaN comes last. */
+/* For comparing by total order: -0 becomes 0 and every NaN the one positive NaN, so that equal means equal and NaN
+ * comes last. */
 static sn_instr *canonical(sn_graph *g, sn_instr *x) {
   sn_builder *b = &g->b;
   sn_type t = x->shape->type;
@@ -27,8 +28,10 @@ static sn_computation *comparator(sn_graph *g, int n, sn_instr *const *xs, bool 
   sn_type t = xs[0]->shape->type;
   sn_instr *l = first[0] ? canonical(g, first[0]) : NULL, *r = first[1] ? canonical(g, first[1]) : NULL;
   sn_instr *ordered[2] = {descending ? r : l, descending ? l : r};
-  sn_attr attrs[2] = {sn_attr_int(SN_ATTR_DIRECTION, SN_DIRECTION_LT), sn_attr_int(SN_ATTR_COMPARE_TYPE, SN_COMPARE_TYPE_TOTALORDER)};
-  sn_instr *root = l && r ? sn_build(&g->b, SN_OP_COMPARE, NULL, 2, ordered, sn_type_is_float(t) ? 2 : 1, attrs, 0, NULL) : NULL;
+  sn_attr attrs[2] = {sn_attr_int(SN_ATTR_DIRECTION, SN_DIRECTION_LT),
+                      sn_attr_int(SN_ATTR_COMPARE_TYPE, SN_COMPARE_TYPE_TOTALORDER)};
+  sn_instr *root =
+      l && r ? sn_build(&g->b, SN_OP_COMPARE, NULL, 2, ordered, sn_type_is_float(t) ? 2 : 1, attrs, 0, NULL) : NULL;
   sn_computation *c = g->frame->comp;
   if (root) sn_computation_set_root(c, root);
   sn_frame_pop(g);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* vmap: the callback is built once on one example in a computation thrown away, whose instructions are then copied batched. */
+/* vmap: the callback is built once on one example in a computation thrown away, whose instructions are then copied
+ * batched. */
 #include <string.h>
 
 #include "batch_internal.h"
@@ -22,7 +23,8 @@ sn_lane sn_lane_make(sn_batch *x, int n) {
 const sn_shape *sn_batch_shape(sn_batch *x, const sn_shape *s) {
   int64_t dims[SN_MAX_RANK] = {x->size};
   if (s->rank + 1 > SN_MAX_RANK) {
-    sn_graph_fail(x->g, x->b->loc, SN_ERR_UNSUPPORTED, "vmap: a tensor of rank %d has no room for one more axis", s->rank);
+    sn_graph_fail(x->g, x->b->loc, SN_ERR_UNSUPPORTED, "vmap: a tensor of rank %d has no room for one more axis",
+                  s->rank);
     return NULL;
   }
   memcpy(dims + 1, s->dims, (size_t)s->rank * sizeof *dims);
@@ -42,7 +44,8 @@ sn_instr *sn_lane_spread(sn_batch *x, const sn_lane *l, int k) {
   return sn_build_broadcast(x->b, v, s->rank, s->dims, v->shape->rank, at);
 }
 
-sn_instr *sn_batch_again(sn_batch *x, const sn_instr *i, const sn_shape *shape, uint32_t n, sn_instr *const *operands, uint32_t n_changed, const sn_attr *changed) {
+sn_instr *sn_batch_again(sn_batch *x, const sn_instr *i, const sn_shape *shape, uint32_t n, sn_instr *const *operands,
+                         uint32_t n_changed, const sn_attr *changed) {
   sn_attr *attrs = SN_NEW_N(x->g->arena, sn_attr, i->n_attrs + n_changed + 1);
   if (!attrs) {
     sn_graph_no_memory(x->g);
@@ -58,14 +61,15 @@ sn_instr *sn_batch_again(sn_batch *x, const sn_instr *i, const sn_shape *shape, 
   return sn_build(x->b, i->op, shape, n, operands, count, attrs, i->n_called, i->called);
 }
 
-/* ---- copying a computation -------------------------------------------------------------------------------------------------- */
+/* ---- copying a computation ---- */
 
 typedef struct copier {
   sn_batch *x;
   const sn_computation *c;
   uint32_t lo, hi;
-  sn_lane *lanes;       /* by id - lo */
-  sn_instr **last_made; /* the instruction last in the list after the copy of each, by id - lo: where regions begin and end */
+  sn_lane *lanes; /* by id - lo */
+  sn_instr *
+      *last_made; /* the instruction last in the list after the copy of each, by id - lo: where regions begin and end */
   const sn_lane *in;
 } copier;
 
@@ -89,7 +93,8 @@ static sn_lane unbatched(copier *p, sn_instr *i, const sn_lane *in) {
   for (uint32_t k = 0; k < i->n_operands; k++)
     if (!(operands[k] = whole(p, sn_instr_operand(i, k), &in[k]))) return out;
   double v;
-  if (i->op == SN_OP_CONSTANT && i->shape->rank == 0 && sn_type_bits(i->shape->type) <= 32 && !sn_type_is_complex(i->shape->type) && sn_instr_constant_f64(i, &v)) {
+  if (i->op == SN_OP_CONSTANT && i->shape->rank == 0 && sn_type_bits(i->shape->type) <= 32 &&
+      !sn_type_is_complex(i->shape->type) && sn_instr_constant_f64(i, &v)) {
     out.v[0] = sn_graph_scalar(x->g, i->shape->type, v);
     return out;
   }
@@ -108,7 +113,8 @@ static bool any_batched(const sn_instr *i, const sn_lane *in) {
 
 static sn_lane copy(copier *p, sn_instr *i) {
   sn_batch *x = p->x;
-  if (i->op == SN_OP_PARAMETER) return takes_tuple(p->c) ? p->lanes[i->id - p->lo] : p->in[sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER)];
+  if (i->op == SN_OP_PARAMETER)
+    return takes_tuple(p->c) ? p->lanes[i->id - p->lo] : p->in[sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER)];
   sn_lane *in = SN_NEW_N(x->g->arena, sn_lane, i->n_operands + 1), out = {NULL, NULL};
   if (!in) {
     sn_graph_no_memory(x->g);
@@ -136,18 +142,19 @@ static sn_lane copy(copier *p, sn_instr *i) {
   }
   rules[i->op]->fn(x, i, in, &out);
   for (uint16_t k = 0; k < i->n_frontend && out.v[0] && sn_batch_ok(x); k++)
-    if (!sn_shape_is_tuple(i->shape) && sn_instr_set_frontend(out.v[0], i->frontend[k].key, i->frontend[k].value) != SN_OK) sn_graph_no_memory(x->g);
+    if (!sn_shape_is_tuple(i->shape) &&
+        sn_instr_set_frontend(out.v[0], i->frontend[k].key, i->frontend[k].value) != SN_OK)
+      sn_graph_no_memory(x->g);
   return out;
 }
 
-/* ---- regions: a custom rule of the example is mapped over the examples -------------------------------------------------------- */
+/* ---- regions: a custom rule of the example is mapped over the examples ---- */
 
 typedef struct mapped_rule {
-  sn_region *r;   /* of the computation on one example */
+  sn_region *r; /* of the computation on one example */
   bool *in_batched, *out_batched;
   int64_t size;
 } mapped_rule;
-
 
 /* (inputs…, results…, cotangents…) of one example -> cotangents of the inputs, zeros where the rule gave none. */
 static void one_example_vjp(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
@@ -173,7 +180,8 @@ static bool rule_room(sn_graph *g, int n, sn_tensor **t, int64_t **axes) {
   return g->b.status == SN_OK;
 }
 
-static void mapped_vjp(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, int n_out, const sn_tensor *out, const sn_tensor *ct, sn_tensor *in_ct) {
+static void mapped_vjp(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, int n_out, const sn_tensor *out,
+                       const sn_tensor *ct, sn_tensor *in_ct) {
   mapped_rule *m = ctx;
   sn_tensor *t;
   int64_t *axes;
@@ -188,7 +196,8 @@ static void mapped_vjp(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, in
     if (!m->in_batched[k]) in_ct[k] = sn_sum_at(g->b.loc, in_ct[k], 1, (int64_t[]){0}, false);
 }
 
-static void mapped_jvp(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, const sn_tensor *tangent, int n_out, const sn_tensor *out, sn_tensor *res) {
+static void mapped_jvp(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, const sn_tensor *tangent, int n_out,
+                       const sn_tensor *out, sn_tensor *res) {
   mapped_rule *m = ctx;
   sn_tensor *t;
   int64_t *axes;
@@ -208,7 +217,8 @@ static void copy_region(copier *p, sn_region *r) {
   sn_graph *g = x->g;
   mapped_rule *m = SN_NEW(g->arena, mapped_rule);
   sn_instr **in = SN_NEW_N(g->arena, sn_instr *, r->n_in + 1), **out = SN_NEW_N(g->arena, sn_instr *, r->n_out + 1);
-  if (!m || !in || !out || !(m->in_batched = SN_NEW_N(g->arena, bool, r->n_in + 1)) || !(m->out_batched = SN_NEW_N(g->arena, bool, r->n_out + 1))) {
+  if (!m || !in || !out || !(m->in_batched = SN_NEW_N(g->arena, bool, r->n_in + 1)) ||
+      !(m->out_batched = SN_NEW_N(g->arena, bool, r->n_out + 1))) {
     sn_graph_no_memory(g);
     return;
   }
@@ -230,7 +240,9 @@ static void copy_region(copier *p, sn_region *r) {
   c->first = first;
   c->last = last;
   c->ctx = m;
-  c->fn = r->kind == SN_REGION_VJP ? (void (*)(void))mapped_vjp : r->kind == SN_REGION_JVP ? (void (*)(void))mapped_jvp : NULL;
+  c->fn = r->kind == SN_REGION_VJP   ? (void (*)(void))mapped_vjp
+          : r->kind == SN_REGION_JVP ? (void (*)(void))mapped_jvp
+                                     : NULL;
 }
 
 sn_lane sn_batch_inline(sn_batch *x, const sn_computation *c, const sn_lane *in) {
@@ -266,7 +278,7 @@ sn_lane sn_batch_inline(sn_batch *x, const sn_computation *c, const sn_lane *in)
   return sn_batch_ok(x) ? p.lanes[c->root->id - p.lo] : failed;
 }
 
-/* ---- the public call ------------------------------------------------------------------------------------------------------------ */
+/* ---- the public call ---- */
 
 /* Examples along axis 0 from wherever they are. */
 static sn_instr *to_front(sn_batch *x, sn_instr *v, int64_t axis) {
@@ -279,7 +291,8 @@ static sn_instr *to_front(sn_batch *x, sn_instr *v, int64_t axis) {
   return sn_build_transpose(x->b, v, p);
 }
 
-static bool read_inputs(sn_loc at, sn_batch *x, int n, const sn_tensor *in, const int64_t *axes, sn_lane *lanes, const sn_shape **like) {
+static bool read_inputs(sn_loc at, sn_batch *x, int n, const sn_tensor *in, const int64_t *axes, sn_lane *lanes,
+                        const sn_shape **like) {
   sn_graph *g = x->g;
   x->size = -1;
   for (int k = 0; k < n; k++) {
@@ -294,8 +307,8 @@ static bool read_inputs(sn_loc at, sn_batch *x, int n, const sn_tensor *in, cons
     if (a < 0) return false;
     int64_t size = v->shape->dims[a];
     if (x->size >= 0 && size != x->size) {
-      sn_graph_fail(g, at, SN_ERR_SHAPE, "vmap: input %d (%s) has %lld examples along axis %d, others have %lld", k, sn_tensor_text(in[k]), (long long)size, a,
-                    (long long)x->size);
+      sn_graph_fail(g, at, SN_ERR_SHAPE, "vmap: input %d (%s) has %lld examples along axis %d, others have %lld", k,
+                    sn_tensor_text(in[k]), (long long)size, a, (long long)x->size);
       return false;
     }
     x->size = size;
@@ -310,14 +323,16 @@ static bool read_inputs(sn_loc at, sn_batch *x, int n, const sn_tensor *in, cons
   return g->b.status == SN_OK;
 }
 
-static void write_results(sn_loc at, sn_batch *x, int n_out, const sn_lane *root, const int64_t *out_axes, sn_tensor *out) {
+static void write_results(sn_loc at, sn_batch *x, int n_out, const sn_lane *root, const int64_t *out_axes,
+                          sn_tensor *out) {
   for (int k = 0; k < n_out && sn_graph_open(x->g, at); k++) {
     out[k] = sn_graph_tensor(x->g, sn_lane_spread(x, root, k));
     if (out_axes && out_axes[k] && out[k].instr) out[k] = sn_move_axis_at(at, out[k], 0, (int)out_axes[k]);
   }
 }
 
-void sn_vmap_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, const int64_t *in_axes, int n_out, const int64_t *out_axes, sn_tensor *out) {
+void sn_vmap_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, const int64_t *in_axes,
+                int n_out, const int64_t *out_axes, sn_tensor *out) {
   in = sn_graph_list(g, n, in);
   for (int k = 0; k < n_out; k++) out[k] = sn_graph_empty(g);
   sn_batch x = {.g = g, .b = sn_graph_open(g, at)};

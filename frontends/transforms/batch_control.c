@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Batching of calls, branches and loops. A choice that differs by example becomes a select of both sides; a loop whose condition differs runs until all
- * examples are done, and holds those that are. */
+/* Batching of calls, branches and loops. A choice that differs by example becomes a select of both sides; a loop whose
+ * condition differs runs until all examples are done, and holds those that are. */
 #include <string.h>
 
 #include "batch_internal.h"
@@ -31,7 +31,7 @@ static sn_lane *captured(sn_batch *x, int n, const sn_lane *outer) {
   return l;
 }
 
-/* ---- conditional ------------------------------------------------------------------------------------------------------------ */
+/* ---- conditional ---- */
 
 typedef struct branch {
   sn_batch *x;
@@ -106,7 +106,7 @@ static void conditional(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *ou
 }
 const sn_batch_rule sn_batch_conditional = {.name = "conditional", .fn = conditional};
 
-/* ---- while ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- while ---- */
 
 typedef struct loop {
   sn_batch *x;
@@ -195,12 +195,15 @@ static void while_loop(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out
   memcpy(l.batched, in[0].batched, (size_t)l.n * sizeof *l.batched);
   while (try_round(&l)) {
   }
-  for (int k = 0; k < l.n && sn_batch_ok(x); k++) init[k] = sn_graph_tensor(x->g, l.batched[k] ? sn_lane_spread(x, &in[0], k) : in[0].v[k]);
+  for (int k = 0; k < l.n && sn_batch_ok(x); k++)
+    init[k] = sn_graph_tensor(x->g, l.batched[k] ? sn_lane_spread(x, &in[0], k) : in[0].v[k]);
   if (!sn_batch_ok(x)) return;
   sn_while_at(i->loc, x->g, loop_condition, loop_body, &l, l.n, init, res);
   for (int k = 0; k < l.n; k++) out->v[k] = res[k].instr, out->batched[k] = l.batched[k];
   sn_instr *w = l.n && res[0].instr ? sn_op0(res[0].instr) : NULL;
-  if (w && i->backend_config && !l.stops_apart && sn_instr_set_backend_config(w, i->backend_config, i->backend_config_quoted) != SN_OK) sn_graph_no_memory(x->g);
+  if (w && i->backend_config && !l.stops_apart &&
+      sn_instr_set_backend_config(w, i->backend_config, i->backend_config_quoted) != SN_OK)
+    sn_graph_no_memory(x->g);
 }
 const sn_batch_rule sn_batch_while = {.name = "while", .fn = while_loop};
 const sn_batch_rule sn_batch_scan = {.name = "scan"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Batching: a computation on one example copied so that it works on many. A batched value has the examples along axis 0; a value that is the same for all
- * stays as it is, until an op needs it spread. */
+/* Batching: a computation on one example copied so that it works on many. A batched value has the examples along axis
+ * 0; a value that is the same for all stays as it is, until an op needs it spread. */
 #ifndef SINTER_BATCH_INTERNAL_H
 #define SINTER_BATCH_INTERNAL_H
 
@@ -25,7 +25,8 @@ typedef struct sn_batch_rule {
   sn_batch_fn fn; /* NULL: none */
 } sn_batch_rule;
 
-#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) extern const sn_batch_rule sn_batch_##batch;
+#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) \
+  extern const sn_batch_rule sn_batch_##batch;
 #include "sinter/ops.def"
 #undef SN_OP
 
@@ -38,6 +39,7 @@ sn_instr *sn_lane_spread(sn_batch *x, const sn_lane *l, int k);
 /* [size] + dims, type t, in the module's arena. */
 const sn_shape *sn_batch_shape(sn_batch *x, const sn_shape *s);
 /* i's op with the same attributes but those given, on other operands, with the batched shape of the result. */
-sn_instr *sn_batch_again(sn_batch *x, const sn_instr *i, const sn_shape *shape, uint32_t n, sn_instr *const *operands, uint32_t n_changed, const sn_attr *changed);
+sn_instr *sn_batch_again(sn_batch *x, const sn_instr *i, const sn_shape *shape, uint32_t n, sn_instr *const *operands,
+                         uint32_t n_changed, const sn_attr *changed);
 
 #endif

@@ -47,9 +47,10 @@ static void elements(sn_batch *x, const sn_instr *i, sn_instr *made, sn_lane *ou
   }
 }
 
-/* ---- elementwise ---------------------------------------------------------------------------------------------------------- */
+/* ---- elementwise ---- */
 
-/* A scalar beside arrays (select's predicate, clamp's bounds) is taken as it is, or spread over everything when it differs by example. */
+/* A scalar beside arrays (select's predicate, clamp's bounds) is taken as it is, or spread over everything when it
+ * differs by example. */
 static sn_instr *scalar_beside(sn_batch *x, const sn_lane *l, const sn_shape *to) {
   if (!l->batched[0]) return l->v[0];
   const sn_shape *s = sn_batch_shape(x, to);
@@ -59,7 +60,8 @@ static sn_instr *scalar_beside(sn_batch *x, const sn_lane *l, const sn_shape *to
 static void eltwise(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
   if (i->op == SN_OP_OPT_BARRIER || sn_shape_is_tuple(i->shape)) { /* tuples through a barrier, element by element */
     int n = sn_diff_elements(i);
-    sn_instr *t = sn_shape_is_tuple(i->shape) ? sn_build_tuple(x->b, (uint32_t)n, in[0].v) : in[0].v[0], *wall = t ? sn_build_unary(x->b, i->op, t) : NULL;
+    sn_instr *t = sn_shape_is_tuple(i->shape) ? sn_build_tuple(x->b, (uint32_t)n, in[0].v) : in[0].v[0],
+             *wall = t ? sn_build_unary(x->b, i->op, t) : NULL;
     for (int k = 0; k < n; k++) {
       out->v[k] = wall && sn_shape_is_tuple(i->shape) ? sn_build_get(x->b, wall, k) : wall;
       out->batched[k] = in[0].batched[k];
@@ -84,7 +86,11 @@ const sn_batch_rule sn_batch_eltwise = {.name = "eltwise", .fn = eltwise};
 /* Ops that treat leading axes as a batch already, or take the new shape as it is. */
 static void leading(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
   sn_instr **v = spread_all(x, i, in);
-  if (v) elements(x, i, sn_batch_again(x, i, sn_shape_is_tuple(i->shape) ? NULL : sn_batch_shape(x, i->shape), i->n_operands, v, 0, NULL), out);
+  if (v)
+    elements(x, i,
+             sn_batch_again(x, i, sn_shape_is_tuple(i->shape) ? NULL : sn_batch_shape(x, i->shape), i->n_operands, v, 0,
+                            NULL),
+             out);
 }
 const sn_batch_rule sn_batch_bitcast_convert = {.name = "bitcast_convert", .fn = leading};
 const sn_batch_rule sn_batch_fft = {.name = "fft", .fn = leading};
@@ -99,7 +105,7 @@ static void map(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
 }
 const sn_batch_rule sn_batch_map = {.name = "map", .fn = map};
 
-/* ---- movement --------------------------------------------------------------------------------------------------------------- */
+/* ---- movement ---- */
 
 static void broadcast(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
   sn_attr a = shifted(x, i, SN_ATTR_DIMENSIONS, 0);
@@ -154,8 +160,10 @@ static void pad(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
     return;
   }
   sn_instr *v[2] = {data, sn_graph_scalar(x->g, i->shape->type, 0)};
-  sn_instr *mask[2] = {sn_graph_full(x->g, SN_TYPE_PRED, data->shape->rank, data->shape->dims, 1), sn_graph_scalar(x->g, SN_TYPE_PRED, 0)};
-  sn_instr *p = sn_batch_again(x, i, NULL, 2, v, 1, &a), *m = mask[0] ? sn_batch_again(x, i, NULL, 2, mask, 1, &a) : NULL;
+  sn_instr *mask[2] = {sn_graph_full(x->g, SN_TYPE_PRED, data->shape->rank, data->shape->dims, 1),
+                       sn_graph_scalar(x->g, SN_TYPE_PRED, 0)};
+  sn_instr *p = sn_batch_again(x, i, NULL, 2, v, 1, &a),
+           *m = mask[0] ? sn_batch_again(x, i, NULL, 2, mask, 1, &a) : NULL;
   sn_instr *fill = p ? sn_build_broadcast(x->b, in[1].v[0], p->shape->rank, p->shape->dims, 1, (int64_t[]){0}) : NULL;
   if (m && fill) done(out, sn_build_select(x->b, m, p, fill));
 }
@@ -167,7 +175,7 @@ static void concatenate(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *ou
 }
 const sn_batch_rule sn_batch_concatenate = {.name = "concatenate", .fn = concatenate};
 
-/* ---- dynamic slices: gathers and scatters once the starts differ ------------------------------------------------------------ */
+/* ---- dynamic slices: gathers and scatters once the starts differ ---- */
 
 static bool starts_batched(const sn_instr *i, const sn_lane *in, uint32_t from) {
   for (uint32_t k = from; k < i->n_operands; k++)
@@ -214,8 +222,16 @@ static void dynamic_slice(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *
   count_up(axes, r, 1);
   count_up(own, r, data);
   int64_t zero = 0;
-  sn_gather_dims d = {.n_offset = r, .offset_dims = axes, .n_start_map = r, .start_index_map = own, .n_operand_batch = data, .operand_batching_dims = &zero,
-                      .n_indices_batch = data, .start_indices_batching_dims = &zero, .index_vector_dim = 1, .slice_sizes = data ? sizes : sizes + 1};
+  sn_gather_dims d = {.n_offset = r,
+                      .offset_dims = axes,
+                      .n_start_map = r,
+                      .start_index_map = own,
+                      .n_operand_batch = data,
+                      .operand_batching_dims = &zero,
+                      .n_indices_batch = data,
+                      .start_indices_batching_dims = &zero,
+                      .index_vector_dim = 1,
+                      .slice_sizes = data ? sizes : sizes + 1};
   sn_instr *rows = start_rows(x, i, in, 1);
   if (rows) done(out, sn_gather_at(i->loc, sn_graph_tensor(x->g, in[0].v[0]), sn_graph_tensor(x->g, rows), &d).instr);
 }
@@ -223,7 +239,8 @@ const sn_batch_rule sn_batch_dynamic_slice = {.name = "dynamic_slice", .fn = dyn
 
 static void dynamic_update_slice(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
   int r = i->shape->rank;
-  sn_instr *data = sn_lane_spread(x, &in[0], 0), *update = data ? sn_lane_spread(x, &in[1], 0) : NULL, *starts[SN_MAX_RANK + 1];
+  sn_instr *data = sn_lane_spread(x, &in[0], 0), *update = data ? sn_lane_spread(x, &in[1], 0) : NULL,
+           *starts[SN_MAX_RANK + 1];
   if (!update || r + 1 > SN_MAX_RANK) return;
   if (!starts_batched(i, in, 2)) {
     starts_with_zero(x, i, in, 2, starts);
@@ -235,21 +252,32 @@ static void dynamic_update_slice(sn_batch *x, sn_instr *i, const sn_lane *in, sn
   if (!held.v) return;
   for (int k = 0; k < r; k++) {
     sn_instr *s = in[k + 2].v[0];
-    sn_instr *lo = sn_graph_scalar(x->g, s->shape->type, 0), *hi = sn_graph_scalar_i64(x->g, s->shape->type, i->shape->dims[k] - sn_operand_shape(i, 1)->dims[k]);
+    sn_instr *lo = sn_graph_scalar(x->g, s->shape->type, 0),
+             *hi = sn_graph_scalar_i64(x->g, s->shape->type, i->shape->dims[k] - sn_operand_shape(i, 1)->dims[k]);
     held.v[k] = sn_build_clamp(x->b, lo, s, hi);
     held.batched[k] = in[k + 2].batched[0];
     clamped[k + 2] = (sn_lane){held.v + k, held.batched + k};
   }
   int64_t axes[SN_MAX_RANK], zero = 0;
   count_up(axes, r, 1);
-  sn_scatter_dims d = {.n_window = r, .update_window_dims = axes, .n_scatter_map = r, .scatter_dims_to_operand_dims = axes, .n_input_batch = 1,
-                       .input_batching_dims = &zero, .n_indices_batch = 1, .scatter_indices_batching_dims = &zero, .index_vector_dim = 1};
+  sn_scatter_dims d = {.n_window = r,
+                       .update_window_dims = axes,
+                       .n_scatter_map = r,
+                       .scatter_dims_to_operand_dims = axes,
+                       .n_input_batch = 1,
+                       .input_batching_dims = &zero,
+                       .n_indices_batch = 1,
+                       .scatter_indices_batching_dims = &zero,
+                       .index_vector_dim = 1};
   sn_instr *rows = sn_batch_ok(x) ? start_rows(x, i, clamped, 2) : NULL;
-  if (rows) done(out, sn_scatter_at(i->loc, sn_graph_tensor(x->g, data), sn_graph_tensor(x->g, rows), sn_graph_tensor(x->g, update), SN_OP_PARAMETER, &d).instr);
+  if (rows)
+    done(out, sn_scatter_at(i->loc, sn_graph_tensor(x->g, data), sn_graph_tensor(x->g, rows),
+                            sn_graph_tensor(x->g, update), SN_OP_PARAMETER, &d)
+                  .instr);
 }
 const sn_batch_rule sn_batch_dynamic_update_slice = {.name = "dynamic_update_slice", .fn = dynamic_update_slice};
 
-/* ---- gather and scatter ------------------------------------------------------------------------------------------------------- */
+/* ---- gather and scatter ---- */
 
 static sn_attr sizes_with(sn_batch *x, const sn_instr *i, int64_t first) {
   sn_ints old = sn_instr_ints(i, SN_ATTR_SLICE_SIZES);
@@ -267,7 +295,8 @@ static void gather(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
   bool data = in[0].batched[0], index = in[1].batched[0];
   sn_attr a[8];
   uint32_t n = 0;
-  a[n++] = shifted(x, i, SN_ATTR_OFFSET_DIMS, data && !index ? 0 : -1); /* indices alike: the examples are one more axis of the slices */
+  a[n++] = shifted(x, i, SN_ATTR_OFFSET_DIMS,
+                   data && !index ? 0 : -1); /* indices alike: the examples are one more axis of the slices */
   if (data) {
     a[n++] = shifted(x, i, SN_ATTR_COLLAPSED_SLICE_DIMS, -1);
     a[n++] = shifted(x, i, SN_ATTR_START_INDEX_MAP, -1);
@@ -309,21 +338,35 @@ static void scatter(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
 }
 const sn_batch_rule sn_batch_scatter = {.name = "scatter", .fn = scatter};
 
-/* ---- reductions, windows, sorting ------------------------------------------------------------------------------------------------ */
+/* ---- reductions, windows, sorting ---- */
 
 static bool neutral(sn_opcode op, double *v) {
   switch (op) {
-    case SN_OP_ADD: *v = 0; return true;
-    case SN_OP_MULTIPLY: *v = 1; return true;
-    case SN_OP_MAXIMUM: *v = -INFINITY; return true;
-    case SN_OP_MINIMUM: *v = INFINITY; return true;
-    case SN_OP_OR: *v = 0; return true;
-    case SN_OP_AND: *v = 1; return true;
-    default: return false;
+    case SN_OP_ADD:
+      *v = 0;
+      return true;
+    case SN_OP_MULTIPLY:
+      *v = 1;
+      return true;
+    case SN_OP_MAXIMUM:
+      *v = -INFINITY;
+      return true;
+    case SN_OP_MINIMUM:
+      *v = INFINITY;
+      return true;
+    case SN_OP_OR:
+      *v = 0;
+      return true;
+    case SN_OP_AND:
+      *v = 1;
+      return true;
+    default:
+      return false;
   }
 }
 
-/* Start values that differ by example are joined in afterwards; *op: how, SN_OP_COUNT: they are alike. false: cannot be. */
+/* Start values that differ by example are joined in afterwards; *op: how, SN_OP_COUNT: they are alike. false: cannot
+ * be. */
 static bool split_start(sn_batch *x, sn_instr *i, const sn_lane *in, sn_instr **v, sn_opcode *op) {
   uint32_t n = i->n_operands / 2;
   *op = SN_OP_COUNT;
@@ -333,9 +376,11 @@ static bool split_start(sn_batch *x, sn_instr *i, const sn_lane *in, sn_instr **
     if (!in[n + k].batched[0]) continue;
     double start;
     sn_opcode found;
-    bool known = n == 1 && sn_computation_is_binary(i->called[0], &found) && neutral(found, &start) && (sn_diff_type(i->shape->type) || !isinf(start));
+    bool known = n == 1 && sn_computation_is_binary(i->called[0], &found) && neutral(found, &start) &&
+                 (sn_diff_type(i->shape->type) || !isinf(start));
     if (!known) {
-      sn_graph_fail(x->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s): vmap over its start value", sn_opcode_text(i->op), i->name);
+      sn_graph_fail(x->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s): vmap over its start value", sn_opcode_text(i->op),
+                    i->name);
       return false;
     }
     v[n + k] = sn_graph_scalar(x->g, v[k]->shape->type, start);
@@ -347,7 +392,8 @@ static bool split_start(sn_batch *x, sn_instr *i, const sn_lane *in, sn_instr **
 static void join_start(sn_batch *x, const sn_lane *start, sn_opcode op, sn_lane *out) {
   sn_instr *r = out->v[0];
   if (op == SN_OP_COUNT || !r) return;
-  out->v[0] = sn_build_binary(x->b, op, r, sn_build_broadcast(x->b, start->v[0], r->shape->rank, r->shape->dims, 1, (int64_t[]){0}));
+  out->v[0] = sn_build_binary(x->b, op, r,
+                              sn_build_broadcast(x->b, start->v[0], r->shape->rank, r->shape->dims, 1, (int64_t[]){0}));
 }
 
 static void reduce(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
@@ -393,7 +439,9 @@ static void select_and_scatter(sn_batch *x, sn_instr *i, const sn_lane *in, sn_l
   }
   sn_attr a = sn_attr_window(&w);
   sn_instr *r = v[0] && v[1] ? sn_batch_again(x, i, NULL, 3, v, 1, &a) : NULL;
-  if (r && in[2].batched[0]) r = sn_build_binary(x->b, SN_OP_ADD, r, sn_build_broadcast(x->b, in[2].v[0], r->shape->rank, r->shape->dims, 1, (int64_t[]){0}));
+  if (r && in[2].batched[0])
+    r = sn_build_binary(x->b, SN_OP_ADD, r,
+                        sn_build_broadcast(x->b, in[2].v[0], r->shape->rank, r->shape->dims, 1, (int64_t[]){0}));
   done(out, r);
 }
 const sn_batch_rule sn_batch_select_and_scatter = {.name = "select_and_scatter", .fn = select_and_scatter};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Derivative rules and the sweeps that apply them.
  *
- * A sweep walks one computation's list of instructions: forwards with tangents, backwards with cotangents. Both are kept per instruction id, one entry an
- * element of the result (one for an array; for a tuple one an element). NULL is zero. Rules build into the graph's current frame, so that constants are
- * shared and values from outside are captured. */
+ * A sweep walks one computation's list of instructions: forwards with tangents, backwards with cotangents. Both are
+ * kept per instruction id, one entry an element of the result (one for an array; for a tuple one an element). NULL is
+ * zero. Rules build into the graph's current frame, so that constants are shared and values from outside are captured.
+ */
 #ifndef SINTER_DIFF_INTERNAL_H
 #define SINTER_DIFF_INTERNAL_H
 
@@ -26,25 +27,26 @@ typedef struct sn_diff_rule {
   bool is_zero; /* no derivative ever flows */
 } sn_diff_rule;
 
-#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) extern const sn_diff_rule sn_diff_##diff;
+#define SN_OP(id, text, lo, hi, shape, index, eval, diff, batch, attrs, traits) \
+  extern const sn_diff_rule sn_diff_##diff;
 #include "sinter/ops.def"
 #undef SN_OP
 extern const sn_diff_rule *const sn_diff_rules[SN_OP_COUNT];
 
 typedef struct sn_diff_slot {
   bool active;
-  bool *actives;     /* tuples: one an element */
-  sn_instr *one;     /* tangent or cotangent */
-  sn_instr **many;   /* tuples */
+  bool *actives;   /* tuples: one an element */
+  sn_instr *one;   /* tangent or cotangent */
+  sn_instr **many; /* tuples */
 } sn_diff_slot;
 
 struct sn_diff {
   sn_graph *g;
   sn_builder *b;
   const sn_instr *after; /* the walk goes over what stands behind this one; NULL: everything */
-  uint32_t lo, hi;      /* ids with a slot */
+  uint32_t lo, hi;       /* ids with a slot */
   sn_diff_slot *slots;
-  sn_map *ends;         /* id of a region's last (reverse) or first (forward) instruction -> region; NULL: no regions */
+  sn_map *ends; /* id of a region's last (reverse) or first (forward) instruction -> region; NULL: no regions */
 };
 
 static inline bool sn_diff_ok(const sn_diff *d) { return d->b->status == SN_OK; }
@@ -55,30 +57,38 @@ static inline sn_instr *sn_op1(const sn_instr *i) { return sn_instr_operand(i, 1
 
 /* Slots. */
 sn_diff_slot *sn_diff_slot_of(sn_diff *d, const sn_instr *i); /* NULL: none (never active) */
-bool sn_diff_active(sn_diff *d, const sn_instr *i);          /* any element */
+bool sn_diff_active(sn_diff *d, const sn_instr *i);           /* any element */
 bool sn_diff_active_element(sn_diff *d, const sn_instr *i, int k);
 void sn_diff_set_active(sn_diff *d, const sn_instr *i, int k); /* makes room for new ids too */
 sn_instr *sn_diff_get(sn_diff *d, const sn_instr *i, int k);
 void sn_diff_put(sn_diff *d, sn_instr *i, int k, sn_instr *v);
-static inline bool sn_diff_wants(sn_diff *d, const sn_instr *i, uint32_t operand) { return sn_diff_active(d, sn_instr_operand(i, operand)); }
+static inline bool sn_diff_wants(sn_diff *d, const sn_instr *i, uint32_t operand) {
+  return sn_diff_active(d, sn_instr_operand(i, operand));
+}
 /* Adds a cotangent to an instruction (element k of a tuple); dropped when it is not active. */
 void sn_diff_add_to(sn_diff *d, sn_instr *def, int k, sn_instr *ct);
-static inline void sn_diff_give(sn_diff *d, sn_instr *i, uint32_t operand, sn_instr *ct) { sn_diff_add_to(d, sn_instr_operand(i, operand), 0, ct); }
-static inline sn_instr *sn_diff_tangent(sn_diff *d, sn_instr *i, uint32_t operand) { return sn_diff_get(d, sn_instr_operand(i, operand), 0); }
+static inline void sn_diff_give(sn_diff *d, sn_instr *i, uint32_t operand, sn_instr *ct) {
+  sn_diff_add_to(d, sn_instr_operand(i, operand), 0, ct);
+}
+static inline sn_instr *sn_diff_tangent(sn_diff *d, sn_instr *i, uint32_t operand) {
+  return sn_diff_get(d, sn_instr_operand(i, operand), 0);
+}
 
-/* Which elements of c's root are active when these elements of its inputs are (a tuple parameter: its elements; else the parameters). */
+/* Which elements of c's root are active when these elements of its inputs are (a tuple parameter: its elements; else
+ * the parameters). */
 void sn_diff_activity(sn_diff *d, const sn_computation *c, const bool *in, int n_in, bool *out);
 void sn_diff_activity_instr(sn_diff *d, sn_instr *i);
 
-/* Sweeps over the part of the current frame's computation behind `after` (NULL: all of it). outs and wrt are in the computation; tuples have no place here.
- * NULL cotangents are zeros; a NULL result is zero. */
-void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out);
-void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents,
-                      sn_instr **out);
+/* Sweeps over the part of the current frame's computation behind `after` (NULL: all of it). outs and wrt are in the
+ * computation; tuples have no place here. NULL cotangents are zeros; a NULL result is zero. */
+void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n,
+                      sn_instr *const *wrt, sn_instr **out);
+void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt,
+                      sn_instr *const *tangents, sn_instr **out);
 void sn_diff_no_rule(sn_diff *d, const sn_instr *i, const char *mode);
 
-/* Copies c's instructions into the current frame with its inputs replaced (a tuple parameter: its elements): roots[] are the elements of its root, which
- * are returned in the arena with their count. Regions of c go along. */
+/* Copies c's instructions into the current frame with its inputs replaced (a tuple parameter: its elements): roots[]
+ * are the elements of its root, which are returned in the arena with their count. Regions of c go along. */
 sn_instr **sn_diff_inline(sn_graph *g, const sn_computation *c, int n, sn_instr *const *in, int *n_roots);
 /* Number of inputs of a called computation: elements of its one tuple parameter, or its parameters. */
 int sn_comp_inputs(const sn_computation *c);
@@ -111,7 +121,7 @@ sn_instr *sn_d_un(sn_diff *d, sn_opcode op, sn_instr *x);
 sn_instr *sn_d_bin(sn_diff *d, sn_opcode op, sn_instr *x, sn_instr *y);
 sn_instr *sn_d_cmp(sn_diff *d, int64_t direction, sn_instr *x, sn_instr *y);
 sn_instr *sn_d_select(sn_diff *d, sn_instr *p, sn_instr *x, sn_instr *y); /* NULL x or y: zeros */
-sn_instr *sn_d_convert(sn_diff *d, sn_instr *x, sn_type t);               /* real part where t is real; else as convert */
+sn_instr *sn_d_convert(sn_diff *d, sn_instr *x, sn_type t); /* real part where t is real; else as convert */
 sn_instr *sn_d_sum(sn_diff *d, sn_instr *x, int n, const int64_t *dims);
 sn_instr *sn_d_scalar(sn_diff *d, sn_type t, double v);
 sn_instr *sn_d_conj(sn_diff *d, sn_instr *x);

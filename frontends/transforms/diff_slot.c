@@ -10,9 +10,11 @@ const sn_diff_rule *const sn_diff_rules[SN_OP_COUNT] = {
 #undef SN_OP
 };
 
-/* ---- slots ------------------------------------------------------------------------------------------------------------ */
+/* ---- slots ---- */
 
-sn_diff_slot *sn_diff_slot_of(sn_diff *d, const sn_instr *i) { return i->id >= d->lo && i->id < d->hi ? &d->slots[i->id - d->lo] : NULL; }
+sn_diff_slot *sn_diff_slot_of(sn_diff *d, const sn_instr *i) {
+  return i->id >= d->lo && i->id < d->hi ? &d->slots[i->id - d->lo] : NULL;
+}
 
 static bool reserve(sn_diff *d, uint32_t id) {
   if (id < d->lo) return false;
@@ -43,7 +45,8 @@ bool sn_diff_active_element(sn_diff *d, const sn_instr *i, int k) {
 void sn_diff_set_active(sn_diff *d, const sn_instr *i, int k) {
   if (!reserve(d, i->id)) return;
   sn_diff_slot *s = sn_diff_slot_of(d, i);
-  if (sn_shape_is_tuple(i->shape) && !s->actives && !(s->actives = SN_NEW_N(d->g->arena, bool, i->shape->n_elements + 1))) {
+  if (sn_shape_is_tuple(i->shape) && !s->actives &&
+      !(s->actives = SN_NEW_N(d->g->arena, bool, i->shape->n_elements + 1))) {
     sn_graph_no_memory(d->g);
     return;
   }
@@ -77,9 +80,11 @@ void sn_diff_add_to(sn_diff *d, sn_instr *def, int k, sn_instr *ct) {
   sn_diff_put(d, def, k, sn_d_add(d, sn_diff_get(d, def, k), ct));
 }
 
-/* ---- activity ----------------------------------------------------------------------------------------------------------- */
+/* ---- activity ---- */
 
-static bool is_stop(const sn_instr *i) { return i->op == SN_OP_COPY && i->n_frontend && sn_instr_frontend(i, "sinter.stop_gradient"); }
+static bool is_stop(const sn_instr *i) {
+  return i->op == SN_OP_COPY && i->n_frontend && sn_instr_frontend(i, "sinter.stop_gradient");
+}
 
 void sn_diff_activity_instr(sn_diff *d, sn_instr *i) {
   const sn_diff_rule *rule = sn_diff_rules[i->op];
@@ -101,8 +106,10 @@ void sn_diff_activity_instr(sn_diff *d, sn_instr *i) {
     sn_graph_no_memory(d->g);
     return;
   }
-  if (rule->active) rule->active(d, i, elements);
-  else memset(elements, true, (size_t)i->shape->n_elements);
+  if (rule->active)
+    rule->active(d, i, elements);
+  else
+    memset(elements, true, (size_t)i->shape->n_elements);
   for (int k = 0; k < i->shape->n_elements; k++)
     if (elements[k] && sn_diff_type(i->shape->elements[k]->type)) sn_diff_set_active(d, i, k);
 }
@@ -130,23 +137,26 @@ void sn_diff_activity(sn_diff *d, const sn_computation *c, const bool *in, int n
   for (int k = 0; k < n_in; k++) {
     if (!in[k]) continue;
     bool tuple = c->n_params == 1 && sn_shape_is_tuple(c->params[0]->shape);
-    if (sn_diff_type(sn_comp_input_shape(c, k)->type)) sn_diff_set_active(&s, tuple ? c->params[0] : c->params[k], tuple ? k : 0);
+    if (sn_diff_type(sn_comp_input_shape(c, k)->type))
+      sn_diff_set_active(&s, tuple ? c->params[0] : c->params[k], tuple ? k : 0);
   }
   SN_FOR_INSTRS(i, c) sn_diff_activity_instr(&s, i);
   for (int k = 0; k < n_out; k++) out[k] = sn_diff_active_element(&s, c->root, k);
 }
 
 int sn_comp_inputs(const sn_computation *c) {
-  return c->n_params == 1 && sn_shape_is_tuple(c->params[0]->shape) ? c->params[0]->shape->n_elements : (int)c->n_params;
+  return c->n_params == 1 && sn_shape_is_tuple(c->params[0]->shape) ? c->params[0]->shape->n_elements
+                                                                    : (int)c->n_params;
 }
 
 const sn_shape *sn_comp_input_shape(const sn_computation *c, int k) {
-  return c->n_params == 1 && sn_shape_is_tuple(c->params[0]->shape) ? c->params[0]->shape->elements[k] : c->params[k]->shape;
+  return c->n_params == 1 && sn_shape_is_tuple(c->params[0]->shape) ? c->params[0]->shape->elements[k]
+                                                                    : c->params[k]->shape;
 }
 
 int sn_comp_outputs(const sn_computation *c) { return sn_diff_elements(c->root); }
 
-/* ---- arithmetic ------------------------------------------------------------------------------------------------------------ */
+/* ---- arithmetic ---- */
 
 static bool is_constant(const sn_instr *x, double v) {
   double have;
@@ -154,11 +164,15 @@ static bool is_constant(const sn_instr *x, double v) {
 }
 
 sn_instr *sn_d_scalar(sn_diff *d, sn_type t, double v) { return sn_graph_scalar(d->g, t, v); }
-sn_instr *sn_d_like(sn_diff *d, const sn_instr *x, double v) { return sn_graph_full(d->g, x->shape->type, x->shape->rank, x->shape->dims, v); }
+sn_instr *sn_d_like(sn_diff *d, const sn_instr *x, double v) {
+  return sn_graph_full(d->g, x->shape->type, x->shape->rank, x->shape->dims, v);
+}
 sn_instr *sn_d_zeros(sn_diff *d, const sn_shape *s) { return sn_graph_full(d->g, s->type, s->rank, s->dims, 0); }
 sn_instr *sn_d_un(sn_diff *d, sn_opcode op, sn_instr *x) { return x ? sn_build_unary(d->b, op, x) : NULL; }
 sn_instr *sn_d_bin(sn_diff *d, sn_opcode op, sn_instr *x, sn_instr *y) { return sn_build_binary(d->b, op, x, y); }
-sn_instr *sn_d_cmp(sn_diff *d, int64_t direction, sn_instr *x, sn_instr *y) { return sn_build_compare(d->b, direction, x, y); }
+sn_instr *sn_d_cmp(sn_diff *d, int64_t direction, sn_instr *x, sn_instr *y) {
+  return sn_build_compare(d->b, direction, x, y);
+}
 
 sn_instr *sn_d_add(sn_diff *d, sn_instr *x, sn_instr *y) {
   if (!x || !y) return x ? x : y;
@@ -179,10 +193,16 @@ sn_instr *sn_d_mul(sn_diff *d, sn_instr *x, sn_instr *y) {
   return sn_build_binary(d->b, SN_OP_MULTIPLY, x, y);
 }
 
-sn_instr *sn_d_div(sn_diff *d, sn_instr *x, sn_instr *y) { return x ? sn_build_binary(d->b, SN_OP_DIVIDE, x, y) : NULL; }
+sn_instr *sn_d_div(sn_diff *d, sn_instr *x, sn_instr *y) {
+  return x ? sn_build_binary(d->b, SN_OP_DIVIDE, x, y) : NULL;
+}
 sn_instr *sn_d_mul_c(sn_diff *d, sn_instr *x, double c) { return x ? sn_d_mul(d, x, sn_d_like(d, x, c)) : NULL; }
-sn_instr *sn_d_add_c(sn_diff *d, sn_instr *x, double c) { return sn_build_binary(d->b, SN_OP_ADD, x, sn_d_like(d, x, c)); }
-sn_instr *sn_d_rsub_c(sn_diff *d, double c, sn_instr *x) { return sn_build_binary(d->b, SN_OP_SUBTRACT, sn_d_like(d, x, c), x); }
+sn_instr *sn_d_add_c(sn_diff *d, sn_instr *x, double c) {
+  return sn_build_binary(d->b, SN_OP_ADD, x, sn_d_like(d, x, c));
+}
+sn_instr *sn_d_rsub_c(sn_diff *d, double c, sn_instr *x) {
+  return sn_build_binary(d->b, SN_OP_SUBTRACT, sn_d_like(d, x, c), x);
+}
 
 sn_instr *sn_d_select(sn_diff *d, sn_instr *p, sn_instr *x, sn_instr *y) {
   if (!x && !y) return NULL;

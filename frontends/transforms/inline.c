@@ -8,10 +8,10 @@ typedef struct inliner {
   sn_graph *g;
   const sn_computation *c;
   uint32_t lo, hi;
-  sn_instr **to;         /* by id - lo */
+  sn_instr **to; /* by id - lo */
   int n_in;
   sn_instr *const *in;
-  sn_instr *tuple;       /* the inputs as one tuple, made when something wants the parameter whole */
+  sn_instr *tuple; /* the inputs as one tuple, made when something wants the parameter whole */
 } inliner;
 
 static bool start(inliner *x, sn_graph *g, const sn_computation *c, int n, sn_instr *const *in) {
@@ -38,7 +38,8 @@ static sn_instr *lookup(inliner *x, const sn_instr *i) {
 /* Constants go through the frame's table, so that copies of a body do not multiply them. */
 static sn_instr *constant(inliner *x, const sn_instr *i) {
   double v;
-  if (i->op == SN_OP_CONSTANT && i->shape->rank == 0 && !sn_type_is_complex(i->shape->type) && sn_type_bits(i->shape->type) <= 32 && sn_instr_constant_f64(i, &v))
+  if (i->op == SN_OP_CONSTANT && i->shape->rank == 0 && !sn_type_is_complex(i->shape->type) &&
+      sn_type_bits(i->shape->type) <= 32 && sn_instr_constant_f64(i, &v))
     return sn_graph_scalar(x->g, i->shape->type, v);
   if (i->op != SN_OP_BROADCAST || sn_op0(i)->op != SN_OP_CONSTANT || sn_op0(i)->shape->rank) return NULL;
   return sn_graph_fill(x->g, lookup(x, sn_op0(i)), i->shape->rank, i->shape->dims);
@@ -46,7 +47,8 @@ static sn_instr *constant(inliner *x, const sn_instr *i) {
 
 static sn_instr *copy(inliner *x, sn_instr *i) {
   if (i->op == SN_OP_PARAMETER) return takes_tuple(x->c) ? NULL : x->in[sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER)];
-  if (i->op == SN_OP_GET_TUPLE_ELEMENT && sn_op0(i)->op == SN_OP_PARAMETER && takes_tuple(x->c)) return x->in[sn_instr_int(i, SN_ATTR_INDEX)];
+  if (i->op == SN_OP_GET_TUPLE_ELEMENT && sn_op0(i)->op == SN_OP_PARAMETER && takes_tuple(x->c))
+    return x->in[sn_instr_int(i, SN_ATTR_INDEX)];
   sn_instr *made = constant(x, i);
   if (made) return made;
   sn_instr **operands = SN_NEW_N(x->g->arena, sn_instr *, i->n_operands + 1);
@@ -67,9 +69,12 @@ static sn_instr **finish(inliner *x, int *n_roots) {
   sn_instr **roots = SN_NEW_N(x->g->arena, sn_instr *, n + 1);
   if (!roots) sn_graph_no_memory(x->g);
   for (int k = 0; roots && k < n && x->g->b.status == SN_OK; k++) {
-    if (root->op == SN_OP_TUPLE) roots[k] = lookup(x, sn_instr_operand(root, (uint32_t)k));
-    else if (sn_shape_is_tuple(root->shape)) roots[k] = sn_build_get(&x->g->b, lookup(x, root), k);
-    else roots[k] = lookup(x, root);
+    if (root->op == SN_OP_TUPLE)
+      roots[k] = lookup(x, sn_instr_operand(root, (uint32_t)k));
+    else if (sn_shape_is_tuple(root->shape))
+      roots[k] = sn_build_get(&x->g->b, lookup(x, root), k);
+    else
+      roots[k] = lookup(x, root);
   }
   *n_roots = n;
   return x->g->b.status == SN_OK ? roots : NULL;
@@ -79,14 +84,16 @@ static sn_instr **finish(inliner *x, int *n_roots) {
 static void copy_regions(inliner *x) {
   for (sn_region *r = x->g->regions; r; r = r->next) {
     if (r->comp != x->c || !r->last) continue;
-    sn_instr **in = SN_NEW_N(x->g->arena, sn_instr *, r->n_in + 1), **out = SN_NEW_N(x->g->arena, sn_instr *, r->n_out + 1);
+    sn_instr **in = SN_NEW_N(x->g->arena, sn_instr *, r->n_in + 1),
+             **out = SN_NEW_N(x->g->arena, sn_instr *, r->n_out + 1);
     if (!in || !out) {
       sn_graph_no_memory(x->g);
       return;
     }
     for (int k = 0; k < r->n_in; k++) in[k] = lookup(x, r->in[k]);
     for (int k = 0; k < r->n_out; k++) out[k] = lookup(x, r->out[k]);
-    sn_instr *first = NULL, *last = NULL; /* shared constants may stand elsewhere: the stretch is what stands in the copy's order */
+    sn_instr *first = NULL,
+             *last = NULL; /* shared constants may stand elsewhere: the stretch is what stands in the copy's order */
     for (sn_instr *i = r->first; i; i = i->next) {
       sn_instr *to = x->to[i->id - x->lo];
       bool shared = to && (to->op == SN_OP_CONSTANT || (to->op == SN_OP_BROADCAST && sn_op0(to)->op == SN_OP_CONSTANT));
@@ -119,7 +126,7 @@ sn_instr **sn_diff_inline(sn_graph *g, const sn_computation *c, int n, sn_instr 
   return finish(&x, n_roots);
 }
 
-/* ---- scalar computations over arrays ---------------------------------------------------------------------------------------- */
+/* ---- scalar computations over arrays ---- */
 
 static sn_instr *spread(inliner *x, sn_instr *i, const sn_shape *like) {
   if (i->op == SN_OP_PARAMETER) return x->in[sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER)];
@@ -144,7 +151,8 @@ static sn_instr *spread(inliner *x, sn_instr *i, const sn_shape *like) {
     return r ? r[0] : NULL;
   }
   if (!sn_op_has(i->op, SN_T_ELTWISE)) {
-    sn_graph_fail(x->g, i->loc, SN_ERR_UNSUPPORTED, "%s inside a function on scalars cannot be differentiated or batched", sn_opcode_text(i->op));
+    sn_graph_fail(x->g, i->loc, SN_ERR_UNSUPPORTED,
+                  "%s inside a function on scalars cannot be differentiated or batched", sn_opcode_text(i->op));
     return NULL;
   }
   return sn_build(&x->g->b, i->op, s, i->n_operands, operands, i->n_attrs, i->attrs, i->n_called, i->called);

@@ -23,7 +23,8 @@ static sn_instr **operands(sn_diff *d, sn_instr *i, sn_instr **wrt, int *n_wrt) 
 
 void sn_parts_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct, sn_parts_fn fn) {
   int n, n_out = sn_diff_elements(i);
-  sn_instr **wrt = room(d, i->n_operands), **in = wrt ? operands(d, i, wrt, &n) : NULL, **out = room(d, (uint32_t)n_out), **got = room(d, i->n_operands);
+  sn_instr **wrt = room(d, i->n_operands), **in = wrt ? operands(d, i, wrt, &n) : NULL,
+           **out = room(d, (uint32_t)n_out), **got = room(d, i->n_operands);
   sn_instr *after = d->b->c->last; /* the sweep looks at what fn makes alone */
   if (!in || !out || !got || !fn(d, i, in, out)) return;
   sn_sweep_reverse(d->g, after, n_out, out, ct, n, wrt, got);
@@ -32,7 +33,8 @@ void sn_parts_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct, sn_parts_fn fn) 
 
 void sn_parts_jvp(sn_diff *d, sn_instr *i, sn_instr **res, sn_parts_fn fn) {
   int n, n_out = sn_diff_elements(i);
-  sn_instr **wrt = room(d, i->n_operands), **in = wrt ? operands(d, i, wrt, &n) : NULL, **out = room(d, (uint32_t)n_out), **t = room(d, i->n_operands);
+  sn_instr **wrt = room(d, i->n_operands), **in = wrt ? operands(d, i, wrt, &n) : NULL,
+           **out = room(d, (uint32_t)n_out), **t = room(d, i->n_operands);
   if (!in || !out || !t) return;
   for (int k = 0; k < n; k++) t[k] = sn_diff_get(d, wrt[k], 0);
   sn_instr *after = d->b->c->last;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Derivatives of calls and branches: the body is copied and differentiated inside a call or branch of its own, which takes in what it needs. */
+/* Derivatives of calls and branches: the body is copied and differentiated inside a call or branch of its own, which
+ * takes in what it needs. */
 #include <string.h>
 
 #include "control_internal.h"
 
-/* ---- operands of a called computation ------------------------------------------------------------------------------------ */
+/* ---- operands of a called computation ---- */
 
 sn_instr **sn_args_of(sn_diff *d, sn_instr *tuple) {
   int n = sn_diff_elements(tuple);
   sn_instr **list = SN_NEW_N(d->g->arena, sn_instr *, n + 1);
   if (!list) sn_graph_no_memory(d->g);
   for (int k = 0; list && k < n; k++) {
-    if (tuple->op == SN_OP_TUPLE) list[k] = sn_instr_operand(tuple, (uint32_t)k);
-    else list[k] = sn_shape_is_tuple(tuple->shape) ? sn_build_get(d->b, tuple, k) : tuple;
+    if (tuple->op == SN_OP_TUPLE)
+      list[k] = sn_instr_operand(tuple, (uint32_t)k);
+    else
+      list[k] = sn_shape_is_tuple(tuple->shape) ? sn_build_get(d->b, tuple, k) : tuple;
   }
   return list;
 }
@@ -28,26 +31,28 @@ void sn_args_capture(sn_graph *g, int n, sn_instr *const *outer, sn_instr **in) 
   }
 }
 
-/* ---- bodies under a sweep ---------------------------------------------------------------------------------------------------- */
+/* ---- bodies under a sweep ---- */
 
 typedef struct body {
   const sn_computation *c;
-  int n;                   /* inputs */
-  sn_instr **args;         /* in the frame outside */
-  bool *active;            /* inputs with a derivative */
+  int n;           /* inputs */
+  sn_instr **args; /* in the frame outside */
+  bool *active;    /* inputs with a derivative */
   int n_out;
-  sn_instr **seeds;        /* outside: cotangents of results (reverse), tangents of inputs (forward); NULL: zero */
-  int first, total;        /* this body's place among the results of all branches */
+  sn_instr **seeds; /* outside: cotangents of results (reverse), tangents of inputs (forward); NULL: zero */
+  int first, total; /* this body's place among the results of all branches */
 } body;
 
 /* Copies the body in and pulls the cotangents back: grads[n], NULL where none. */
 static void body_reverse(sn_graph *g, const body *c, sn_instr **grads) {
-  sn_instr **in = SN_NEW_N(g->arena, sn_instr *, c->n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, c->n_out + 1), **wrt = SN_NEW_N(g->arena, sn_instr *, c->n + 1);
+  sn_instr **in = SN_NEW_N(g->arena, sn_instr *, c->n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, c->n_out + 1),
+           **wrt = SN_NEW_N(g->arena, sn_instr *, c->n + 1);
   sn_instr **got = SN_NEW_N(g->arena, sn_instr *, c->n + 1);
   if (!in || !ct || !wrt || !got) sn_graph_no_memory(g);
   if (g->b.status != SN_OK) return;
   sn_args_capture(g, c->n, c->args, in);
-  for (int k = 0; k < c->n_out; k++) ct[k] = c->seeds[k] && g->b.status == SN_OK ? sn_frame_capture(g, g->frame, c->seeds[k]) : NULL;
+  for (int k = 0; k < c->n_out; k++)
+    ct[k] = c->seeds[k] && g->b.status == SN_OK ? sn_frame_capture(g, g->frame, c->seeds[k]) : NULL;
   int n_roots, m = 0;
   sn_instr **roots = sn_diff_inline(g, c->c, c->n, in, &n_roots);
   for (int k = 0; k < c->n; k++)
@@ -136,8 +141,10 @@ static void give_back(sn_diff *d, sn_instr *i, const body *list, int n, const sn
     int at = c->first;
     for (int j = 0; j < c->n; j++) {
       if (!c->active[j]) continue;
-      if (i->op == SN_OP_CALL) sn_diff_give(d, i, (uint32_t)j, out[at].instr);
-      else sn_diff_add_to(d, sn_instr_operand(i, (uint32_t)k + 1), j, out[at].instr);
+      if (i->op == SN_OP_CALL)
+        sn_diff_give(d, i, (uint32_t)j, out[at].instr);
+      else
+        sn_diff_add_to(d, sn_instr_operand(i, (uint32_t)k + 1), j, out[at].instr);
       at++;
     }
   }
@@ -157,8 +164,10 @@ static void run_branches(sn_diff *d, sn_instr *i, body *list, int n, sn_fn fn, i
     ctxs[k] = &c[k];
   }
   sn_loc at = i->loc;
-  if (i->op == SN_OP_CALL) sn_call_at(at, d->g, i->called[0]->name, fn, c, 0, NULL, n_out, out);
-  else sn_graph_branches(at, sn_graph_tensor(d->g, sn_op0(i)), n, fns, ctxs, 0, NULL, n_out, out);
+  if (i->op == SN_OP_CALL)
+    sn_call_at(at, d->g, i->called[0]->name, fn, c, 0, NULL, n_out, out);
+  else
+    sn_graph_branches(at, sn_graph_tensor(d->g, sn_op0(i)), n, fns, ctxs, 0, NULL, n_out, out);
 }
 
 static void called_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
@@ -175,17 +184,19 @@ static void called_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   if (sn_diff_ok(d)) give_back(d, i, list, n, out);
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 static void forward_branch(void *ctx, sn_graph *g, int n, const sn_tensor *unused, int n_out, sn_tensor *out) {
   (void)n, (void)unused;
   branch_ctx *b = ctx;
   body *c = &b->all[b->which];
-  sn_instr **in = SN_NEW_N(g->arena, sn_instr *, c->n + 1), **t = SN_NEW_N(g->arena, sn_instr *, c->n + 1), **res = SN_NEW_N(g->arena, sn_instr *, n_out + 1);
+  sn_instr **in = SN_NEW_N(g->arena, sn_instr *, c->n + 1), **t = SN_NEW_N(g->arena, sn_instr *, c->n + 1),
+           **res = SN_NEW_N(g->arena, sn_instr *, n_out + 1);
   if (!in || !t || !res) sn_graph_no_memory(g);
   if (g->b.status != SN_OK) return;
   sn_args_capture(g, c->n, c->args, in);
-  for (int k = 0; k < c->n; k++) t[k] = c->seeds[k] && g->b.status == SN_OK ? sn_frame_capture(g, g->frame, c->seeds[k]) : NULL;
+  for (int k = 0; k < c->n; k++)
+    t[k] = c->seeds[k] && g->b.status == SN_OK ? sn_frame_capture(g, g->frame, c->seeds[k]) : NULL;
   int n_roots;
   sn_instr **roots = sn_diff_inline(g, c->c, c->n, in, &n_roots);
   if (!roots) return;
@@ -203,7 +214,8 @@ static void called_jvp(sn_diff *d, sn_instr *i, sn_instr **res) {
     body *c = &list[k];
     if (!(c->seeds = SN_NEW_N(d->g->arena, sn_instr *, c->n + 1))) sn_graph_no_memory(d->g);
     for (int j = 0; sn_diff_ok(d) && j < c->n; j++)
-      c->seeds[j] = i->op == SN_OP_CALL ? sn_diff_tangent(d, i, (uint32_t)j) : sn_diff_get(d, sn_instr_operand(i, (uint32_t)k + 1), j);
+      c->seeds[j] = i->op == SN_OP_CALL ? sn_diff_tangent(d, i, (uint32_t)j)
+                                        : sn_diff_get(d, sn_instr_operand(i, (uint32_t)k + 1), j);
   }
   sn_tensor *out = SN_NEW_N(d->g->arena, sn_tensor, n_out + 1);
   if (!out) sn_graph_no_memory(d->g);
@@ -212,7 +224,7 @@ static void called_jvp(sn_diff *d, sn_instr *i, sn_instr **res) {
   for (int k = 0; k < n_out; k++) res[k] = sn_diff_active_element(d, i, k) ? out[k].instr : NULL;
 }
 
-/* ---- activity --------------------------------------------------------------------------------------------------------------------- */
+/* ---- activity ---- */
 
 static void called_active(sn_diff *d, sn_instr *i, bool *out) {
   int n = i->op == SN_OP_CALL ? 1 : (int)i->n_called, n_out = sn_diff_elements(i);
@@ -223,11 +235,13 @@ static void called_active(sn_diff *d, sn_instr *i, bool *out) {
     int n_in = operand ? sn_diff_elements(operand) : (int)i->n_operands;
     bool *in = SN_NEW_N(d->g->arena, bool, n_in + 1);
     if (!in) break;
-    for (int j = 0; j < n_in; j++) in[j] = operand ? sn_diff_active_element(d, operand, j) : sn_diff_active(d, sn_instr_operand(i, (uint32_t)j));
+    for (int j = 0; j < n_in; j++)
+      in[j] = operand ? sn_diff_active_element(d, operand, j) : sn_diff_active(d, sn_instr_operand(i, (uint32_t)j));
     sn_diff_activity(d, i->called[k], in, n_in, mine);
     for (int j = 0; j < n_out; j++) out[j] |= mine[j];
   }
 }
 
 const sn_diff_rule sn_diff_call = {.name = "call", .vjp = called_vjp, .jvp = called_jvp, .active = called_active};
-const sn_diff_rule sn_diff_conditional = {.name = "conditional", .vjp = called_vjp, .jvp = called_jvp, .active = called_active};
+const sn_diff_rule sn_diff_conditional = {
+    .name = "conditional", .vjp = called_vjp, .jvp = called_jvp, .active = called_active};

@@ -13,16 +13,18 @@ const sn_diff_rule sn_diff_flat = {.name = "flat", .is_zero = true}; /* steps: t
 const sn_diff_rule sn_diff_leaf = {.name = "leaf"};
 const sn_diff_rule sn_diff_none = {.name = "none"};
 
-/* ---- one operand: y = f(x), dy = factor dx or dx / divisor ----------------------------------------------------------- */
+/* ---- one operand: y = f(x), dy = factor dx or dx / divisor ---- */
 
-#define FACTOR(rule, expr)                                                     \
-  static sn_instr *rule##_factor(sn_diff *d, sn_instr *i) { return expr; }     \
+#define FACTOR(rule, expr)                                                 \
+  static sn_instr *rule##_factor(sn_diff *d, sn_instr *i) { return expr; } \
   const sn_diff_rule sn_diff_##rule = {.name = #rule, .factor = rule##_factor};
-#define DIVISOR(rule, expr)                                                    \
-  static sn_instr *rule##_divisor(sn_diff *d, sn_instr *i) { return expr; }    \
+#define DIVISOR(rule, expr)                                                 \
+  static sn_instr *rule##_divisor(sn_diff *d, sn_instr *i) { return expr; } \
   const sn_diff_rule sn_diff_##rule = {.name = #rule, .divisor = rule##_divisor};
 
-static sn_instr *one_minus_square(sn_diff *d, sn_instr *x) { return MUL(sn_d_rsub_c(d, 1, x), sn_d_add_c(d, x, 1)); } /* exact near |x| = 1 */
+static sn_instr *one_minus_square(sn_diff *d, sn_instr *x) {
+  return MUL(sn_d_rsub_c(d, 1, x), sn_d_add_c(d, x, 1));
+} /* exact near |x| = 1 */
 static sn_instr *one_plus_square(sn_diff *d, sn_instr *x) { return sn_d_add_c(d, MUL(x, x), 1); }
 /* (x - 1)(x + 1), positive for acosh; products of differences keep digits near 1 */
 static sn_instr *square_minus_one(sn_diff *d, sn_instr *x) { return MUL(sn_d_add_c(d, x, -1), sn_d_add_c(d, x, 1)); }
@@ -52,8 +54,10 @@ FACTOR(tanh, one_minus_square(d, i))
 /* |x|: the sign; for complex x the direction of x, of which the real part counts. */
 static void abs_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_instr *s = UN(SIGN, X);
-  if (!sn_type_is_complex(X->shape->type)) sn_diff_give(d, i, 0, MUL(ct[0], s));
-  else sn_diff_give(d, i, 0, sn_d_bin(d, SN_OP_MULTIPLY, sn_d_convert(d, ct[0], X->shape->type), sn_d_conj(d, s)));
+  if (!sn_type_is_complex(X->shape->type))
+    sn_diff_give(d, i, 0, MUL(ct[0], s));
+  else
+    sn_diff_give(d, i, 0, sn_d_bin(d, SN_OP_MULTIPLY, sn_d_convert(d, ct[0], X->shape->type), sn_d_conj(d, s)));
 }
 
 static void abs_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
@@ -63,7 +67,7 @@ static void abs_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_abs = {.name = "abs", .vjp = abs_vjp, .jvp = abs_jvp};
 
-/* ---- linear -------------------------------------------------------------------------------------------------------------- */
+/* ---- linear ---- */
 
 static void negate_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, NEG(ct[0])); }
 static void negate_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = NEG(sn_diff_tangent(d, i, 0)); }
@@ -77,7 +81,8 @@ static void real_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = UN(REAL, 
 const sn_diff_rule sn_diff_real = {.name = "real", .vjp = real_vjp, .jvp = real_jvp};
 
 static void imag_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
-  if (sn_type_is_complex(X->shape->type)) sn_diff_give(d, i, 0, sn_build_complex(d->b, sn_d_like(d, ct[0], 0), NEG(ct[0])));
+  if (sn_type_is_complex(X->shape->type))
+    sn_diff_give(d, i, 0, sn_build_complex(d->b, sn_d_like(d, ct[0], 0), NEG(ct[0])));
 }
 static void imag_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = UN(IMAG, sn_diff_tangent(d, i, 0)); }
 const sn_diff_rule sn_diff_imag = {.name = "imag", .vjp = imag_vjp, .jvp = imag_jvp};
@@ -92,12 +97,18 @@ static void complex_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_complex = {.name = "complex", .vjp = complex_vjp, .jvp = complex_jvp};
 
-static void convert_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, sn_d_convert(d, ct[0], X->shape->type)); }
-static void convert_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = sn_d_convert(d, sn_diff_tangent(d, i, 0), i->shape->type); }
+static void convert_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_diff_give(d, i, 0, sn_d_convert(d, ct[0], X->shape->type));
+}
+static void convert_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  *out = sn_d_convert(d, sn_diff_tangent(d, i, 0), i->shape->type);
+}
 const sn_diff_rule sn_diff_convert = {.name = "convert", .vjp = convert_vjp, .jvp = convert_jvp};
 
 /* Identities, on tuples element by element; reduce-precision rounds derivatives as it rounds values. */
-static sn_instr *rounded(sn_diff *d, sn_instr *i, sn_instr *t) { return t && i->op == SN_OP_REDUCE_PRECISION ? sn_d_again(d, i, 1, &t) : t; }
+static sn_instr *rounded(sn_diff *d, sn_instr *i, sn_instr *t) {
+  return t && i->op == SN_OP_REDUCE_PRECISION ? sn_d_again(d, i, 1, &t) : t;
+}
 static void same_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   for (int k = 0; k < sn_diff_elements(i); k++) sn_diff_add_to(d, X, k, rounded(d, i, ct[k]));
 }
@@ -107,22 +118,27 @@ static void same_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 static void same_active(sn_diff *d, sn_instr *i, bool *out) {
   for (int k = 0; k < sn_diff_elements(i); k++) out[k] = sn_diff_active_element(d, X, k);
 }
-const sn_diff_rule sn_diff_linear_same = {.name = "linear_same", .vjp = same_vjp, .jvp = same_jvp, .active = same_active};
+const sn_diff_rule sn_diff_linear_same = {
+    .name = "linear_same", .vjp = same_vjp, .jvp = same_jvp, .active = same_active};
 
-/* ---- two operands ---------------------------------------------------------------------------------------------------------- */
+/* ---- two operands ---- */
 
 static void add_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_diff_give(d, i, 0, ct[0]);
   sn_diff_give(d, i, 1, ct[0]);
 }
-static void add_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = sn_d_add(d, sn_diff_tangent(d, i, 0), sn_diff_tangent(d, i, 1)); }
+static void add_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  *out = sn_d_add(d, sn_diff_tangent(d, i, 0), sn_diff_tangent(d, i, 1));
+}
 const sn_diff_rule sn_diff_add = {.name = "add", .vjp = add_vjp, .jvp = add_jvp};
 
 static void subtract_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_diff_give(d, i, 0, ct[0]);
   if (sn_diff_wants(d, i, 1)) sn_diff_give(d, i, 1, NEG(ct[0]));
 }
-static void subtract_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = sn_d_sub(d, sn_diff_tangent(d, i, 0), sn_diff_tangent(d, i, 1)); }
+static void subtract_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  *out = sn_d_sub(d, sn_diff_tangent(d, i, 0), sn_diff_tangent(d, i, 1));
+}
 const sn_diff_rule sn_diff_subtract = {.name = "subtract", .vjp = subtract_vjp, .jvp = subtract_jvp};
 
 static void multiply_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
@@ -166,8 +182,10 @@ static void extreme_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
     if (sn_diff_wants(d, i, k)) sn_diff_give(d, i, k, winner(d, i, k, ct[0]));
 }
 static void extreme_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
-  if (X == Y) *out = sn_diff_tangent(d, i, 0);
-  else *out = sn_d_add(d, winner(d, i, 0, sn_diff_tangent(d, i, 0)), winner(d, i, 1, sn_diff_tangent(d, i, 1)));
+  if (X == Y)
+    *out = sn_diff_tangent(d, i, 0);
+  else
+    *out = sn_d_add(d, winner(d, i, 0, sn_diff_tangent(d, i, 0)), winner(d, i, 1, sn_diff_tangent(d, i, 1)));
 }
 const sn_diff_rule sn_diff_maximum = {.name = "maximum", .vjp = extreme_vjp, .jvp = extreme_jvp};
 const sn_diff_rule sn_diff_minimum = {.name = "minimum", .vjp = extreme_vjp, .jvp = extreme_jvp};
@@ -181,7 +199,8 @@ static sn_instr *power_by_base(sn_diff *d, sn_instr *i) {
     return sn_d_mul_c(d, c == 1 ? sn_d_like(d, X, 1) : sn_d_bin(d, SN_OP_POWER, X, sn_d_like(d, X, c - 1)), c);
   }
   sn_instr *none = sn_d_cmp(d, SN_DIRECTION_EQ, Y, sn_d_like(d, Y, 0));
-  sn_instr *less = sn_d_select(d, none, sn_d_like(d, Y, 1), sn_d_add_c(d, Y, -1)); /* no infinity to multiply the 0 with */
+  sn_instr *less =
+      sn_d_select(d, none, sn_d_like(d, Y, 1), sn_d_add_c(d, Y, -1)); /* no infinity to multiply the 0 with */
   return MUL(Y, sn_d_bin(d, SN_OP_POWER, X, less));
 }
 /* x^y log x, and 0 where x is 0 */
@@ -227,20 +246,25 @@ static void atan2_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_atan2 = {.name = "atan2", .vjp = atan2_vjp, .jvp = atan2_jvp};
 
-/* ---- choices --------------------------------------------------------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 static void select_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   if (sn_diff_wants(d, i, 1)) sn_diff_give(d, i, 1, sn_d_select(d, X, ct[0], NULL));
   if (sn_diff_wants(d, i, 2)) sn_diff_give(d, i, 2, sn_d_select(d, X, NULL, ct[0]));
 }
-static void select_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = sn_d_select(d, X, sn_diff_tangent(d, i, 1), sn_diff_tangent(d, i, 2)); }
+static void select_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  *out = sn_d_select(d, X, sn_diff_tangent(d, i, 1), sn_diff_tangent(d, i, 2));
+}
 const sn_diff_rule sn_diff_select = {.name = "select", .vjp = select_vjp, .jvp = select_jvp};
 
 /* A bound in x's shape. */
-static sn_instr *wide(sn_diff *d, sn_instr *bound, const sn_instr *x) { return bound->shape->rank ? bound : sn_graph_fill(d->g, bound, x->shape->rank, x->shape->dims); }
+static sn_instr *wide(sn_diff *d, sn_instr *bound, const sn_instr *x) {
+  return bound->shape->rank ? bound : sn_graph_fill(d->g, bound, x->shape->rank, x->shape->dims);
+}
 static sn_instr *inside(sn_diff *d, sn_instr *i) {
   sn_instr *x = Y;
-  return sn_d_bin(d, SN_OP_AND, sn_d_cmp(d, SN_DIRECTION_GT, x, wide(d, X, x)), sn_d_cmp(d, SN_DIRECTION_LT, x, wide(d, sn_instr_operand(i, 2), x)));
+  return sn_d_bin(d, SN_OP_AND, sn_d_cmp(d, SN_DIRECTION_GT, x, wide(d, X, x)),
+                  sn_d_cmp(d, SN_DIRECTION_LT, x, wide(d, sn_instr_operand(i, 2), x)));
 }
 /* Where a bound decides. */
 static sn_instr *at_bound(sn_diff *d, sn_instr *i, uint32_t operand) {
@@ -278,7 +302,7 @@ static void map_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_parts_vjp
 static void map_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { sn_parts_jvp(d, i, out, map_parts); }
 const sn_diff_rule sn_diff_map = {.name = "map", .vjp = map_vjp, .jvp = map_jvp};
 
-/* ---- tuples ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tuples ---- */
 
 static void tuple_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   for (uint32_t k = 0; k < i->n_operands; k++) sn_diff_give(d, i, k, ct[k]);
@@ -291,7 +315,14 @@ static void tuple_active(sn_diff *d, sn_instr *i, bool *out) {
 }
 const sn_diff_rule sn_diff_tuple = {.name = "tuple", .vjp = tuple_vjp, .jvp = tuple_jvp, .active = tuple_active};
 
-static void gte_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_add_to(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX), ct[0]); }
-static void gte_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = sn_diff_get(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX)); }
-static void gte_active(sn_diff *d, sn_instr *i, bool *out) { *out = sn_diff_active_element(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX)); }
-const sn_diff_rule sn_diff_get_tuple_element = {.name = "get_tuple_element", .vjp = gte_vjp, .jvp = gte_jvp, .active = gte_active};
+static void gte_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_diff_add_to(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX), ct[0]);
+}
+static void gte_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  *out = sn_diff_get(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX));
+}
+static void gte_active(sn_diff *d, sn_instr *i, bool *out) {
+  *out = sn_diff_active_element(d, X, (int)sn_instr_int(i, SN_ATTR_INDEX));
+}
+const sn_diff_rule sn_diff_get_tuple_element = {
+    .name = "get_tuple_element", .vjp = gte_vjp, .jvp = gte_jvp, .active = gte_active};

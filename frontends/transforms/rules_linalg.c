@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Derivatives of Fourier transforms, Cholesky factors, triangular solves and batch norms. Matrices stand in the last two axes; tensors of the builder
- * serve as notation. */
+/* Derivatives of Fourier transforms, Cholesky factors, triangular solves and batch norms. Matrices stand in the last
+ * two axes; tensors of the builder serve as notation. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static sn_tensor T(sn_diff *d, sn_instr *i) { return sn_graph_tensor(d->g, i); }
 
-/* ---- Fourier ------------------------------------------------------------------------------------------------------------- */
+/* ---- Fourier ---- */
 
 static sn_instr *fft(sn_diff *d, sn_instr *i, sn_instr *x, int64_t kind) {
   sn_ints n = sn_instr_ints(i, SN_ATTR_FFT_LENGTH);
@@ -40,14 +40,19 @@ static sn_instr *irfft_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
   sn_type real = ct->shape->type;
   sn_tensor k = sn_iota_at(at, d->g, SN_TYPE_S32, rank, f->shape->dims, rank - 1);
   sn_tensor single = sn_compare_at(at, SN_DIRECTION_EQ, k, sn_scalar_at(at, d->g, SN_TYPE_S32, 0));
-  if (even) single = sn_binary_at(at, SN_OP_OR, single, sn_compare_at(at, SN_DIRECTION_EQ, k, sn_scalar_at(at, d->g, SN_TYPE_S32, (double)(n - 1))));
-  sn_tensor weight = sn_select_at(at, single, sn_scalar_at(at, d->g, real, scale), sn_scalar_at(at, d->g, real, 2 * scale));
+  if (even)
+    single = sn_binary_at(at, SN_OP_OR, single,
+                          sn_compare_at(at, SN_DIRECTION_EQ, k, sn_scalar_at(at, d->g, SN_TYPE_S32, (double)(n - 1))));
+  sn_tensor weight =
+      sn_select_at(at, single, sn_scalar_at(at, d->g, real, scale), sn_scalar_at(at, d->g, real, 2 * scale));
   return sn_d_conj(d, sn_d_mul(d, f, sn_d_convert(d, weight.instr, f->shape->type)));
 }
 
 static void fft_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   int64_t kind = sn_instr_int(i, SN_ATTR_FFT_TYPE);
-  sn_instr *r = kind == SN_FFT_TYPE_RFFT ? rfft_back(d, i, ct[0]) : kind == SN_FFT_TYPE_IRFFT ? irfft_back(d, i, ct[0]) : fft(d, i, ct[0], kind);
+  sn_instr *r = kind == SN_FFT_TYPE_RFFT    ? rfft_back(d, i, ct[0])
+                : kind == SN_FFT_TYPE_IRFFT ? irfft_back(d, i, ct[0])
+                                            : fft(d, i, ct[0], kind);
   sn_diff_give(d, i, 0, r);
 }
 static void fft_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
@@ -56,7 +61,7 @@ static void fft_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_fft = {.name = "fft", .vjp = fft_vjp, .jvp = fft_jvp};
 
-/* ---- matrices ------------------------------------------------------------------------------------------------------------------- */
+/* ---- matrices ---- */
 
 static sn_tensor transposed(sn_loc at, sn_tensor x) { return sn_swap_axes_at(at, x, -1, -2); }
 static sn_tensor neg(sn_loc at, sn_tensor x) { return sn_unary_at(at, SN_OP_NEGATE, x); }
@@ -76,7 +81,8 @@ static sn_tensor half_lower(sn_loc at, sn_tensor x) {
 
 static bool real_only(sn_diff *d, sn_instr *i, const char *mode) {
   if (!sn_type_is_complex(X->shape->type)) return true;
-  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s) of complex matrices has no %s-mode derivative", sn_opcode_text(i->op), i->name, mode);
+  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s) of complex matrices has no %s-mode derivative",
+                sn_opcode_text(i->op), i->name, mode);
   return false;
 }
 
@@ -86,7 +92,8 @@ static sn_tensor factor_of(sn_diff *d, sn_instr *i, sn_instr *x) {
   return sn_tril_at(i->loc, sn_instr_bool(i, SN_ATTR_LOWER) ? l : transposed(i->loc, l), 0);
 }
 
-/* I. Murray, "Differentiation of the Cholesky decomposition", 2016, eq. 9 and 10. The op reads one triangle alone, and only that gets a cotangent. */
+/* I. Murray, "Differentiation of the Cholesky decomposition", 2016, eq. 9 and 10. The op reads one triangle alone, and
+ * only that gets a cotangent. */
 static void cholesky_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   if (!real_only(d, i, "reverse")) return;
   sn_loc at = i->loc;
@@ -112,7 +119,7 @@ static void cholesky_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_cholesky = {.name = "cholesky", .vjp = cholesky_vjp, .jvp = cholesky_jvp};
 
-/* ---- triangular solve ----------------------------------------------------------------------------------------------------------------- */
+/* ---- triangular solve ---- */
 
 typedef struct solve {
   bool left, lower, unit;
@@ -121,8 +128,8 @@ typedef struct solve {
 } solve;
 
 static solve read_solve(const sn_instr *i) {
-  return (solve){sn_instr_bool(i, SN_ATTR_LEFT_SIDE), sn_instr_bool(i, SN_ATTR_LOWER), sn_instr_bool(i, SN_ATTR_UNIT_DIAGONAL),
-                 sn_instr_int(i, SN_ATTR_TRANSPOSE_A), i->loc};
+  return (solve){sn_instr_bool(i, SN_ATTR_LEFT_SIDE), sn_instr_bool(i, SN_ATTR_LOWER),
+                 sn_instr_bool(i, SN_ATTR_UNIT_DIAGONAL), sn_instr_int(i, SN_ATTR_TRANSPOSE_A), i->loc};
 }
 
 /* The part of a matrix that the op reads. */
@@ -148,7 +155,8 @@ static void triangular_solve_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_tensor a = T(d, X), x = T(d, i), b = solve_back(&s, a, T(d, ct[0]));
   sn_diff_give(d, i, 1, b.instr);
   if (!sn_diff_wants(d, i, 0)) return;
-  sn_tensor g = s.left ? sn_matmul_at(s.at, b, transposed(s.at, x)) : sn_matmul_at(s.at, transposed(s.at, x), b); /* of op(A) */
+  sn_tensor g =
+      s.left ? sn_matmul_at(s.at, b, transposed(s.at, x)) : sn_matmul_at(s.at, transposed(s.at, x), b); /* of op(A) */
   sn_diff_give(d, i, 0, read_part(&s, neg(s.at, apply(&s, g))).instr);
 }
 
@@ -159,14 +167,16 @@ static void triangular_solve_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   sn_tensor rhs = T(d, tb), x = T(d, i);
   if (!ta && !tb) return;
   if (ta) {
-    sn_tensor da = apply(&s, read_part(&s, T(d, ta))), m = neg(s.at, s.left ? sn_matmul_at(s.at, da, x) : sn_matmul_at(s.at, x, da));
+    sn_tensor da = apply(&s, read_part(&s, T(d, ta))),
+              m = neg(s.at, s.left ? sn_matmul_at(s.at, da, x) : sn_matmul_at(s.at, x, da));
     rhs = tb ? add(s.at, rhs, m) : m;
   }
   *out = sn_triangular_solve_at(s.at, T(d, X), rhs, s.left, s.lower, s.unit, s.op).instr;
 }
-const sn_diff_rule sn_diff_triangular_solve = {.name = "triangular_solve", .vjp = triangular_solve_vjp, .jvp = triangular_solve_jvp};
+const sn_diff_rule sn_diff_triangular_solve = {
+    .name = "triangular_solve", .vjp = triangular_solve_vjp, .jvp = triangular_solve_jvp};
 
-/* ---- batch norm --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- batch norm ---- */
 
 /* Along every axis but the feature axis. */
 static int other_axes(sn_instr *i, int64_t *axes) {
@@ -183,7 +193,8 @@ static sn_tensor by_feature(sn_diff *d, sn_instr *i, sn_tensor v) {
   return sn_broadcast_in_dim_at(i->loc, v, X->shape->rank, X->shape->dims, 1, &feature);
 }
 
-static sn_tensor normalised(sn_diff *d, sn_instr *i, sn_tensor x, sn_tensor scale, sn_tensor offset, sn_tensor mean, sn_tensor var) {
+static sn_tensor normalised(sn_diff *d, sn_instr *i, sn_tensor x, sn_tensor scale, sn_tensor offset, sn_tensor mean,
+                            sn_tensor var) {
   sn_loc at = i->loc;
   sn_tensor inv = sn_unary_at(at, SN_OP_RSQRT, sn_binary_c_at(at, SN_OP_ADD, var, sn_instr_f64(i, SN_ATTR_EPSILON)));
   sn_tensor c = sn_binary_at(at, SN_OP_SUBTRACT, x, by_feature(d, i, mean));
@@ -203,14 +214,24 @@ static bool batch_norm_training_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn
   out[2] = var.instr;
   return sn_diff_ok(d);
 }
-static void batch_norm_training_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_parts_vjp(d, i, ct, batch_norm_training_parts); }
-static void batch_norm_training_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { sn_parts_jvp(d, i, out, batch_norm_training_parts); }
-const sn_diff_rule sn_diff_batch_norm_training = {.name = "batch_norm_training", .vjp = batch_norm_training_vjp, .jvp = batch_norm_training_jvp};
+static void batch_norm_training_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_parts_vjp(d, i, ct, batch_norm_training_parts);
+}
+static void batch_norm_training_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  sn_parts_jvp(d, i, out, batch_norm_training_parts);
+}
+const sn_diff_rule sn_diff_batch_norm_training = {
+    .name = "batch_norm_training", .vjp = batch_norm_training_vjp, .jvp = batch_norm_training_jvp};
 
 static bool batch_norm_inference_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
   out[0] = normalised(d, i, T(d, in[0]), T(d, in[1]), T(d, in[2]), T(d, in[3]), T(d, in[4])).instr;
   return sn_diff_ok(d);
 }
-static void batch_norm_inference_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_parts_vjp(d, i, ct, batch_norm_inference_parts); }
-static void batch_norm_inference_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { sn_parts_jvp(d, i, out, batch_norm_inference_parts); }
-const sn_diff_rule sn_diff_batch_norm_inference = {.name = "batch_norm_inference", .vjp = batch_norm_inference_vjp, .jvp = batch_norm_inference_jvp};
+static void batch_norm_inference_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_parts_vjp(d, i, ct, batch_norm_inference_parts);
+}
+static void batch_norm_inference_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
+  sn_parts_jvp(d, i, out, batch_norm_inference_parts);
+}
+const sn_diff_rule sn_diff_batch_norm_inference = {
+    .name = "batch_norm_inference", .vjp = batch_norm_inference_vjp, .jvp = batch_norm_inference_jvp};

@@ -13,11 +13,13 @@ static void same_op_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   if (!t || i->n_operands > SN_MAX_RANK + 2) return;
   operands[0] = t;
   for (uint32_t k = 1; k < i->n_operands; k++) operands[k] = sn_instr_operand(i, k);
-  const sn_shape *s = i->shape->type == t->shape->type ? i->shape : sn_shape_with_type(sn_builder_arena(d->b), i->shape, t->shape->type);
+  const sn_shape *s = i->shape->type == t->shape->type
+                          ? i->shape
+                          : sn_shape_with_type(sn_builder_arena(d->b), i->shape, t->shape->type);
   *out = sn_build(d->b, i->op, s, i->n_operands, operands, i->n_attrs, i->attrs, i->n_called, i->called);
 }
 
-/* ---- broadcast, reshape, transpose, reverse ---------------------------------------------------------------------------- */
+/* ---- broadcast, reshape, transpose, reverse ---- */
 
 static void broadcast_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_ints at = DIMS;
@@ -27,8 +29,10 @@ static void broadcast_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
     int operand = -1;
     for (int j = 0; j < at.n; j++)
       if (at.v[j] == k) operand = j;
-    if (operand < 0) axes[n++] = k;
-    else order[left++] = operand; /* what the sum leaves at place `left` is the operand's axis */
+    if (operand < 0)
+      axes[n++] = k;
+    else
+      order[left++] = operand; /* what the sum leaves at place `left` is the operand's axis */
   }
   sn_instr *s = sn_d_sum(d, ct[0], n, axes);
   int64_t p[SN_MAX_RANK];
@@ -37,7 +41,9 @@ static void broadcast_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
 }
 const sn_diff_rule sn_diff_broadcast = {.name = "broadcast", .vjp = broadcast_vjp, .jvp = same_op_jvp};
 
-static void reshape_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, sn_build_reshape(d->b, ct[0], X->shape->rank, X->shape->dims)); }
+static void reshape_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_diff_give(d, i, 0, sn_build_reshape(d->b, ct[0], X->shape->rank, X->shape->dims));
+}
 static void reshape_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   sn_instr *t = sn_diff_tangent(d, i, 0);
   if (t) *out = sn_build_reshape(d->b, t, i->shape->rank, i->shape->dims);
@@ -51,13 +57,15 @@ static void transpose_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
 }
 const sn_diff_rule sn_diff_transpose = {.name = "transpose", .vjp = transpose_vjp, .jvp = same_op_jvp};
 
-static void reverse_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, sn_build_reverse(d->b, ct[0], (int)DIMS.n, DIMS.v)); }
+static void reverse_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_diff_give(d, i, 0, sn_build_reverse(d->b, ct[0], (int)DIMS.n, DIMS.v));
+}
 const sn_diff_rule sn_diff_reverse = {.name = "reverse", .vjp = reverse_vjp, .jvp = same_op_jvp};
 
 /* Layouts aside a bitcast is a reshape with or without a transpose; the frontends make none. */
 const sn_diff_rule sn_diff_bitcast = {.name = "bitcast"};
 
-/* ---- slice, pad, concatenate ----------------------------------------------------------------------------------------------- */
+/* ---- slice, pad, concatenate ---- */
 
 static void slice_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_ints s = sn_instr_ints(i, SN_ATTR_SLICE);
@@ -126,7 +134,7 @@ static void concatenate_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_concatenate = {.name = "concatenate", .vjp = concatenate_vjp, .jvp = concatenate_jvp};
 
-/* ---- dynamic slices ------------------------------------------------------------------------------------------------------------ */
+/* ---- dynamic slices ---- */
 
 static void starts_of(sn_instr *i, uint32_t from, sn_instr **out) {
   for (uint32_t k = from; k < i->n_operands; k++) out[k - from] = sn_instr_operand(i, k);
@@ -142,22 +150,26 @@ const sn_diff_rule sn_diff_dynamic_slice = {.name = "dynamic_slice", .vjp = dyna
 static void dynamic_update_slice_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_instr *starts[SN_MAX_RANK], *u = sn_op1(i);
   starts_of(i, 2, starts);
-  if (sn_diff_wants(d, i, 0)) sn_diff_give(d, i, 0, sn_build_dynamic_update_slice(d->b, ct[0], sn_d_like(d, u, 0), starts));
+  if (sn_diff_wants(d, i, 0))
+    sn_diff_give(d, i, 0, sn_build_dynamic_update_slice(d->b, ct[0], sn_d_like(d, u, 0), starts));
   if (sn_diff_wants(d, i, 1)) sn_diff_give(d, i, 1, sn_build_dynamic_slice(d->b, ct[0], starts, u->shape->dims));
 }
 static void dynamic_update_slice_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   sn_instr *starts[SN_MAX_RANK], *tx = sn_diff_tangent(d, i, 0), *tu = sn_diff_tangent(d, i, 1);
   if (!tx && !tu) return;
   starts_of(i, 2, starts);
-  *out = sn_build_dynamic_update_slice(d->b, tx ? tx : sn_d_like(d, X, 0), tu ? tu : sn_d_like(d, sn_op1(i), 0), starts);
+  *out =
+      sn_build_dynamic_update_slice(d->b, tx ? tx : sn_d_like(d, X, 0), tu ? tu : sn_d_like(d, sn_op1(i), 0), starts);
 }
-const sn_diff_rule sn_diff_dynamic_update_slice = {.name = "dynamic_update_slice", .vjp = dynamic_update_slice_vjp, .jvp = dynamic_update_slice_jvp};
+const sn_diff_rule sn_diff_dynamic_update_slice = {
+    .name = "dynamic_update_slice", .vjp = dynamic_update_slice_vjp, .jvp = dynamic_update_slice_jvp};
 
-/* ---- gather and scatter ----------------------------------------------------------------------------------------------------------- */
+/* ---- gather and scatter ---- */
 
-/* The scatter that puts each element of a gather's result back where it was read, adding. HLO clamps the start of a slice that would reach over the edge,
- * and scatter drops it: indices are clamped first. */
-static sn_instr *clamped_indices(sn_diff *d, sn_instr *x, sn_instr *indices, sn_ints map, const int64_t *sizes, int64_t vector_dim) {
+/* The scatter that puts each element of a gather's result back where it was read, adding. HLO clamps the start of a
+ * slice that would reach over the edge, and scatter drops it: indices are clamped first. */
+static sn_instr *clamped_indices(sn_diff *d, sn_instr *x, sn_instr *indices, sn_ints map, const int64_t *sizes,
+                                 int64_t vector_dim) {
   const sn_shape *s = indices->shape;
   sn_arena *a = sn_builder_arena(d->b);
   int64_t n = map.n;
@@ -191,7 +203,8 @@ static sn_instr *scatter_of_gather(sn_diff *d, sn_instr *i, sn_instr *zero, sn_i
   sn_ints map = sn_instr_ints(i, SN_ATTR_START_INDEX_MAP), sizes = sn_instr_ints(i, SN_ATTR_SLICE_SIZES);
   int64_t vector_dim = sn_instr_int(i, SN_ATTR_INDEX_VECTOR_DIM);
   sn_ints offset = sn_instr_ints(i, SN_ATTR_OFFSET_DIMS), collapsed = sn_instr_ints(i, SN_ATTR_COLLAPSED_SLICE_DIMS);
-  sn_ints ob = sn_instr_ints(i, SN_ATTR_OPERAND_BATCHING_DIMS), sb = sn_instr_ints(i, SN_ATTR_START_INDICES_BATCHING_DIMS);
+  sn_ints ob = sn_instr_ints(i, SN_ATTR_OPERAND_BATCHING_DIMS),
+          sb = sn_instr_ints(i, SN_ATTR_START_INDICES_BATCHING_DIMS);
   sn_attr attrs[] = {
       sn_attr_ints(SN_ATTR_UPDATE_WINDOW_DIMS, offset.n, offset.v),
       sn_attr_ints(SN_ATTR_INSERTED_WINDOW_DIMS, collapsed.n, collapsed.v),
@@ -203,17 +216,25 @@ static sn_instr *scatter_of_gather(sn_diff *d, sn_instr *i, sn_instr *zero, sn_i
   };
   sn_instr *operands[3] = {zero, clamped_indices(d, X, sn_op1(i), map, sizes.v, vector_dim), ct};
   sn_computation *add = sn_build_reducer(d->b, SN_OP_ADD, ct->shape->type);
-  return operands[1] && add ? sn_build(d->b, SN_OP_SCATTER, NULL, 3, operands, sizeof attrs / sizeof *attrs, attrs, 1, &add) : NULL;
+  return operands[1] && add
+             ? sn_build(d->b, SN_OP_SCATTER, NULL, 3, operands, sizeof attrs / sizeof *attrs, attrs, 1, &add)
+             : NULL;
 }
 
-sn_instr *sn_d_gather_back(sn_diff *d, sn_instr *gather, sn_instr *ct) { return scatter_of_gather(d, gather, sn_d_like(d, sn_op0(gather), 0), ct); }
+sn_instr *sn_d_gather_back(sn_diff *d, sn_instr *gather, sn_instr *ct) {
+  return scatter_of_gather(d, gather, sn_d_like(d, sn_op0(gather), 0), ct);
+}
 
-static void gather_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, sn_d_gather_back(d, i, ct[0])); }
+static void gather_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
+  sn_diff_give(d, i, 0, sn_d_gather_back(d, i, ct[0]));
+}
 const sn_diff_rule sn_diff_gather = {.name = "gather", .vjp = gather_vjp, .jvp = same_op_jvp};
 
-/* Which elements of the updates a scatter took (those whose window fits) decides a mask; the gather below reads where it wrote. */
+/* Which elements of the updates a scatter took (those whose window fits) decides a mask; the gather below reads where
+ * it wrote. */
 static bool window_sizes(sn_instr *i, int64_t *sizes) {
-  sn_ints window = sn_instr_ints(i, SN_ATTR_UPDATE_WINDOW_DIMS), inserted = sn_instr_ints(i, SN_ATTR_INSERTED_WINDOW_DIMS);
+  sn_ints window = sn_instr_ints(i, SN_ATTR_UPDATE_WINDOW_DIMS),
+          inserted = sn_instr_ints(i, SN_ATTR_INSERTED_WINDOW_DIMS);
   sn_ints batch = sn_instr_ints(i, SN_ATTR_INPUT_BATCHING_DIMS);
   const sn_shape *u = sn_operand_shape(i, 2);
   int64_t w = 0;
@@ -229,9 +250,11 @@ static bool window_sizes(sn_instr *i, int64_t *sizes) {
 static sn_instr *gather_of_scatter(sn_diff *d, sn_instr *i, sn_instr *from) {
   int64_t sizes[SN_MAX_RANK];
   if (!window_sizes(i, sizes)) return NULL;
-  sn_ints window = sn_instr_ints(i, SN_ATTR_UPDATE_WINDOW_DIMS), inserted = sn_instr_ints(i, SN_ATTR_INSERTED_WINDOW_DIMS);
+  sn_ints window = sn_instr_ints(i, SN_ATTR_UPDATE_WINDOW_DIMS),
+          inserted = sn_instr_ints(i, SN_ATTR_INSERTED_WINDOW_DIMS);
   sn_ints map = sn_instr_ints(i, SN_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
-  sn_ints ib = sn_instr_ints(i, SN_ATTR_INPUT_BATCHING_DIMS), sb = sn_instr_ints(i, SN_ATTR_SCATTER_INDICES_BATCHING_DIMS);
+  sn_ints ib = sn_instr_ints(i, SN_ATTR_INPUT_BATCHING_DIMS),
+          sb = sn_instr_ints(i, SN_ATTR_SCATTER_INDICES_BATCHING_DIMS);
   sn_attr attrs[] = {
       sn_attr_ints(SN_ATTR_OFFSET_DIMS, window.n, window.v),
       sn_attr_ints(SN_ATTR_COLLAPSED_SLICE_DIMS, inserted.n, inserted.v),
@@ -252,7 +275,9 @@ static sn_instr *window_fits(sn_diff *d, sn_instr *i) {
   sn_instr *indices = sn_op1(i), *u = sn_instr_operand(i, 2);
   if (!window_sizes(i, sizes)) return NULL;
   int64_t vector_dim = sn_instr_int(i, SN_ATTR_INDEX_VECTOR_DIM);
-  sn_instr *inside = sn_d_cmp(d, SN_DIRECTION_EQ, indices, clamped_indices(d, X, indices, sn_instr_ints(i, SN_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS), sizes, vector_dim));
+  sn_instr *inside = sn_d_cmp(
+      d, SN_DIRECTION_EQ, indices,
+      clamped_indices(d, X, indices, sn_instr_ints(i, SN_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS), sizes, vector_dim));
   if (inside && vector_dim < indices->shape->rank)
     inside = sn_build_reduce_op(d->b, SN_OP_AND, inside, sn_d_scalar(d, SN_TYPE_PRED, 1), 1, &vector_dim);
   sn_ints window = sn_instr_ints(i, SN_ATTR_UPDATE_WINDOW_DIMS);
@@ -279,7 +304,8 @@ static sn_opcode scatter_kind(const sn_computation *c) {
   return r->op == SN_OP_PARAMETER && c->n_params == 2 && r == c->params[1] ? SN_OP_PARAMETER : SN_OP_COUNT;
 }
 
-/* For a replacing scatter whose indices may repeat: the number of the update that won at each element, read back by every update. */
+/* For a replacing scatter whose indices may repeat: the number of the update that won at each element, read back by
+ * every update. */
 static sn_instr *update_numbers(sn_diff *d, sn_instr *i) {
   sn_instr *u = sn_instr_operand(i, 2);
   int64_t n = sn_shape_elements(u->shape);
@@ -311,26 +337,31 @@ static void scatter_assign_vjp(sn_diff *d, sn_instr *i, sn_instr *ct) {
   sn_instr *numbers = update_numbers(d, i), *won = winners(d, i, numbers);
   if (!won) return;
   if (sn_diff_wants(d, i, 0)) {
-    sn_instr *untouched = sn_d_cmp(d, SN_DIRECTION_EQ, won, sn_graph_full(d->g, SN_TYPE_S32, X->shape->rank, X->shape->dims, -1));
+    sn_instr *untouched =
+        sn_d_cmp(d, SN_DIRECTION_EQ, won, sn_graph_full(d->g, SN_TYPE_S32, X->shape->rank, X->shape->dims, -1));
     sn_diff_give(d, i, 0, sn_d_select(d, untouched, ct, NULL));
   }
   if (!sn_diff_wants(d, i, 2)) return;
   sn_instr *mine = sn_d_cmp(d, SN_DIRECTION_EQ, gather_of_scatter(d, i, won), numbers);
-  sn_diff_give(d, i, 2, sn_d_select(d, sn_d_bin(d, SN_OP_AND, mine, window_fits(d, i)), gather_of_scatter(d, i, ct), NULL));
+  sn_diff_give(d, i, 2,
+               sn_d_select(d, sn_d_bin(d, SN_OP_AND, mine, window_fits(d, i)), gather_of_scatter(d, i, ct), NULL));
 }
 
-/* max, min: equal shares among the old value and the updates that equal the result. multiply: result over the factor (no zeros). */
+/* max, min: equal shares among the old value and the updates that equal the result. multiply: result over the factor
+ * (no zeros). */
 static void scatter_monoid_vjp(sn_diff *d, sn_instr *i, sn_instr *ct, sn_opcode op) {
   sn_instr *u = sn_instr_operand(i, 2), *fits = window_fits(d, i);
   if (op == SN_OP_MULTIPLY) {
     sn_instr *scaled = sn_d_mul(d, ct, i);
     if (sn_diff_wants(d, i, 0)) sn_diff_give(d, i, 0, sn_d_div(d, scaled, X));
-    if (sn_diff_wants(d, i, 2)) sn_diff_give(d, i, 2, sn_d_select(d, fits, sn_d_div(d, gather_of_scatter(d, i, scaled), u), NULL));
+    if (sn_diff_wants(d, i, 2))
+      sn_diff_give(d, i, 2, sn_d_select(d, fits, sn_d_div(d, gather_of_scatter(d, i, scaled), u), NULL));
     return;
   }
   sn_type t = i->shape->type;
   sn_instr *hit_x = sn_d_convert(d, sn_d_cmp(d, SN_DIRECTION_EQ, X, i), t);
-  sn_instr *hit_u = sn_d_convert(d, sn_d_bin(d, SN_OP_AND, fits, sn_d_cmp(d, SN_DIRECTION_EQ, u, gather_of_scatter(d, i, i))), t);
+  sn_instr *hit_u =
+      sn_d_convert(d, sn_d_bin(d, SN_OP_AND, fits, sn_d_cmp(d, SN_DIRECTION_EQ, u, gather_of_scatter(d, i, i))), t);
   sn_computation *add = sn_build_reducer(d->b, SN_OP_ADD, t);
   sn_instr *share = add && hit_u ? sn_d_div(d, ct, scatter_again(d, i, hit_x, hit_u, add)) : NULL;
   if (!share) return;
@@ -340,7 +371,8 @@ static void scatter_monoid_vjp(sn_diff *d, sn_instr *i, sn_instr *ct, sn_opcode 
 
 static bool simple_scatter(sn_diff *d, sn_instr *i, const char *mode, sn_opcode *op) {
   *op = i->n_operands == 3 && !sn_shape_is_tuple(i->shape) ? scatter_kind(i->called[0]) : SN_OP_COUNT;
-  bool known = *op == SN_OP_ADD || *op == SN_OP_PARAMETER || *op == SN_OP_MULTIPLY || *op == SN_OP_MAXIMUM || *op == SN_OP_MINIMUM;
+  bool known = *op == SN_OP_ADD || *op == SN_OP_PARAMETER || *op == SN_OP_MULTIPLY || *op == SN_OP_MAXIMUM ||
+               *op == SN_OP_MINIMUM;
   if (!known) sn_diff_no_rule(d, i, mode);
   return known;
 }
@@ -348,11 +380,14 @@ static bool simple_scatter(sn_diff *d, sn_instr *i, const char *mode, sn_opcode 
 static void scatter_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_opcode op;
   if (!simple_scatter(d, i, "reverse", &op)) return;
-  if (op == SN_OP_PARAMETER) scatter_assign_vjp(d, i, ct[0]);
-  else if (op != SN_OP_ADD) scatter_monoid_vjp(d, i, ct[0], op);
+  if (op == SN_OP_PARAMETER)
+    scatter_assign_vjp(d, i, ct[0]);
+  else if (op != SN_OP_ADD)
+    scatter_monoid_vjp(d, i, ct[0], op);
   if (op != SN_OP_ADD) return;
   sn_diff_give(d, i, 0, ct[0]);
-  if (sn_diff_wants(d, i, 2)) sn_diff_give(d, i, 2, sn_d_select(d, window_fits(d, i), gather_of_scatter(d, i, ct[0]), NULL));
+  if (sn_diff_wants(d, i, 2))
+    sn_diff_give(d, i, 2, sn_d_select(d, window_fits(d, i), gather_of_scatter(d, i, ct[0]), NULL));
 }
 
 static void scatter_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
@@ -370,7 +405,8 @@ static void scatter_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   } else if (op == SN_OP_PARAMETER) { /* the update that won carries its tangent */
     sn_instr *numbers = update_numbers(d, i), *won = winners(d, i, numbers);
     if (!won) return;
-    sn_instr *untouched = sn_d_cmp(d, SN_DIRECTION_EQ, won, sn_graph_full(d->g, SN_TYPE_S32, X->shape->rank, X->shape->dims, -1));
+    sn_instr *untouched =
+        sn_d_cmp(d, SN_DIRECTION_EQ, won, sn_graph_full(d->g, SN_TYPE_S32, X->shape->rank, X->shape->dims, -1));
     sn_instr *mine = sn_d_cmp(d, SN_DIRECTION_EQ, gather_of_scatter(d, i, won), numbers);
     *out = scatter_again(d, i, sn_d_select(d, untouched, tx, NULL), sn_d_select(d, mine, tu, NULL), add);
   } else if (op == SN_OP_MULTIPLY) {

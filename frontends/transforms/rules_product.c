@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Derivatives of dot and convolution: bilinear, so each operand's cotangent is a product of the result's with the other operand. */
+/* Derivatives of dot and convolution: bilinear, so each operand's cotangent is a product of the result's with the other
+ * operand. */
 #include <string.h>
 
 #include "diff_internal.h"
@@ -7,7 +8,7 @@
 #define X sn_op0(i)
 #define Y sn_op1(i)
 
-/* ---- dot --------------------------------------------------------------------------------------------------------------- */
+/* ---- dot ---- */
 
 /* Axes of one operand by their part in the product. */
 typedef struct side {
@@ -36,7 +37,8 @@ static sn_instr *dot_like(sn_diff *d, sn_instr *i, sn_instr *a, sn_instr *b, con
       sn_attr_ints(SN_ATTR_RHS_CONTRACTING_DIMS, n->n_contracting, n->rhs_contracting),
   };
   uint32_t count = 4;
-  const sn_attr *algorithm = sn_instr_attr(i, SN_ATTR_DOT_ALGORITHM), *precision = sn_instr_attr(i, SN_ATTR_OPERAND_PRECISION);
+  const sn_attr *algorithm = sn_instr_attr(i, SN_ATTR_DOT_ALGORITHM),
+                *precision = sn_instr_attr(i, SN_ATTR_OPERAND_PRECISION);
   if (algorithm) attrs[count++] = *algorithm;
   if (precision) attrs[count++] = *precision;
   const sn_shape *s = NULL;
@@ -65,7 +67,8 @@ static bool is_identity(const int64_t *p, int n) {
   return true;
 }
 
-/* Cotangent of one operand. Two orders of the product are possible; the one that gives the operand's axes in order needs no transpose. */
+/* Cotangent of one operand. Two orders of the product are possible; the one that gives the operand's axes in order
+ * needs no transpose. */
 static sn_instr *dot_back(sn_diff *d, sn_instr *i, bool lhs, sn_instr *ct) {
   side me, other;
   read_side(i, lhs, &me);
@@ -87,8 +90,12 @@ static sn_instr *dot_back(sn_diff *d, sn_instr *i, bool lhs, sn_instr *ct) {
   for (int k = 0; k < me.n_free; k++) first[at + k] = me.open[k], second[at + n + k] = me.open[k];
   for (int k = 0; k < n; k++) first[at + me.n_free + k] = mine[k], second[at + k] = mine[k];
   bool swap = !is_identity(first, me.rank) && is_identity(second, me.rank);
-  sn_dot_dims dims = {.n_batch = me.n_batch, .n_contracting = other.n_free, .lhs_batch = swap ? other.batch : ct_batch, .rhs_batch = swap ? ct_batch : other.batch,
-                      .lhs_contracting = swap ? other.open : ct_other, .rhs_contracting = swap ? ct_other : other.open};
+  sn_dot_dims dims = {.n_batch = me.n_batch,
+                      .n_contracting = other.n_free,
+                      .lhs_batch = swap ? other.batch : ct_batch,
+                      .rhs_batch = swap ? ct_batch : other.batch,
+                      .lhs_contracting = swap ? other.open : ct_other,
+                      .rhs_contracting = swap ? ct_other : other.open};
   sn_type t = (lhs ? X : Y)->shape->type;
   partner = sn_d_convert(d, partner, ct->shape->type);
   sn_instr *r = partner ? dot_like(d, i, swap ? partner : ct, swap ? ct : partner, &dims, ct->shape->type) : NULL;
@@ -116,7 +123,7 @@ static void bilinear_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 const sn_diff_rule sn_diff_dot = {.name = "dot", .vjp = dot_vjp, .jvp = bilinear_jvp};
 const sn_diff_rule sn_diff_ragged_dot = {.name = "ragged_dot"};
 
-/* ---- convolution ---------------------------------------------------------------------------------------------------------------- */
+/* ---- convolution ---- */
 
 static int64_t dilated(int64_t n, int64_t by) { return n > 0 ? (n - 1) * by + 1 : 0; }
 
@@ -138,8 +145,10 @@ static sn_instr *move_groups(sn_diff *d, sn_instr *x, int64_t axis, int64_t into
   return r ? sn_build_reshape(d->b, r, rank, dims) : NULL;
 }
 
-static sn_instr *conv_like(sn_diff *d, sn_instr *i, sn_instr *x, sn_instr *k, const sn_window *w, const sn_conv_dims *dims, int64_t groups, int64_t batch_groups) {
-  sn_attr attrs[5] = {sn_attr_window(w), sn_attr_conv(dims), sn_attr_int(SN_ATTR_FEATURE_GROUP_COUNT, groups), sn_attr_int(SN_ATTR_BATCH_GROUP_COUNT, batch_groups)};
+static sn_instr *conv_like(sn_diff *d, sn_instr *i, sn_instr *x, sn_instr *k, const sn_window *w,
+                           const sn_conv_dims *dims, int64_t groups, int64_t batch_groups) {
+  sn_attr attrs[5] = {sn_attr_window(w), sn_attr_conv(dims), sn_attr_int(SN_ATTR_FEATURE_GROUP_COUNT, groups),
+                      sn_attr_int(SN_ATTR_BATCH_GROUP_COUNT, batch_groups)};
   const sn_attr *precision = sn_instr_attr(i, SN_ATTR_OPERAND_PRECISION);
   if (precision) attrs[4] = *precision;
   sn_instr *operands[2] = {x, k};
@@ -150,7 +159,8 @@ static sn_instr *conv_like(sn_diff *d, sn_instr *i, sn_instr *x, sn_instr *k, co
 static sn_instr *conv_input_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
   const sn_window *w = sn_instr_window(i);
   const sn_conv_dims *c = sn_instr_conv(i);
-  int64_t groups = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT), batch_groups = sn_instr_int(i, SN_ATTR_BATCH_GROUP_COUNT);
+  int64_t groups = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT),
+          batch_groups = sn_instr_int(i, SN_ATTR_BATCH_GROUP_COUNT);
   int64_t g = groups > 1 ? groups : batch_groups;
   sn_instr *k = sn_d_convert(d, Y, ct->shape->type);
   if (g > 1 && k) k = move_groups(d, k, c->kernel_output_feature, c->kernel_input_feature, g);
@@ -159,8 +169,13 @@ static sn_instr *conv_input_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
     sn_window_dim f = w->dims[s];
     int64_t kernel = dilated(f.size, f.rhs_dilate), in = dilated(X->shape->dims[c->input_spatial[s]], f.lhs_dilate);
     int64_t out = dilated(i->shape->dims[c->output_spatial[s]], f.stride), low = kernel - 1 - f.pad_low;
-    dims[s] = (sn_window_dim){.size = f.size, .stride = f.lhs_dilate, .pad_low = low, .pad_high = in + kernel - 1 - out - low, .lhs_dilate = f.stride,
-                              .rhs_dilate = f.rhs_dilate, .reversal = !f.reversal};
+    dims[s] = (sn_window_dim){.size = f.size,
+                              .stride = f.lhs_dilate,
+                              .pad_low = low,
+                              .pad_high = in + kernel - 1 - out - low,
+                              .lhs_dilate = f.stride,
+                              .rhs_dilate = f.rhs_dilate,
+                              .reversal = !f.reversal};
   }
   sn_conv_dims t = *c;
   t.input_batch = c->output_batch, t.input_feature = c->output_feature, t.input_spatial = c->output_spatial;
@@ -176,7 +191,8 @@ static sn_instr *conv_input_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
 static sn_instr *conv_kernel_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
   const sn_window *w = sn_instr_window(i);
   const sn_conv_dims *c = sn_instr_conv(i);
-  int64_t groups = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT), batch_groups = sn_instr_int(i, SN_ATTR_BATCH_GROUP_COUNT);
+  int64_t groups = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT),
+          batch_groups = sn_instr_int(i, SN_ATTR_BATCH_GROUP_COUNT);
   sn_window_dim dims[SN_MAX_RANK];
   int64_t flipped[SN_MAX_RANK];
   int n_flipped = 0;
@@ -184,14 +200,20 @@ static sn_instr *conv_kernel_back(sn_diff *d, sn_instr *i, sn_instr *ct) {
     sn_window_dim f = w->dims[s];
     int64_t in = dilated(X->shape->dims[c->input_spatial[s]], f.lhs_dilate), kernel = dilated(f.size, f.rhs_dilate);
     int64_t out = dilated(i->shape->dims[c->output_spatial[s]], f.stride);
-    dims[s] = (sn_window_dim){.size = i->shape->dims[c->output_spatial[s]], .stride = f.rhs_dilate, .pad_low = f.pad_low,
-                              .pad_high = out - in + kernel - f.pad_low - 1, .lhs_dilate = f.lhs_dilate, .rhs_dilate = f.stride};
+    dims[s] = (sn_window_dim){.size = i->shape->dims[c->output_spatial[s]],
+                              .stride = f.rhs_dilate,
+                              .pad_low = f.pad_low,
+                              .pad_high = out - in + kernel - f.pad_low - 1,
+                              .lhs_dilate = f.lhs_dilate,
+                              .rhs_dilate = f.stride};
     if (f.reversal) flipped[n_flipped++] = c->kernel_spatial[s];
   }
   sn_conv_dims t = *c;
   t.input_batch = c->input_feature, t.input_feature = c->input_batch;
-  t.kernel_output_feature = c->output_feature, t.kernel_input_feature = c->output_batch, t.kernel_spatial = c->output_spatial;
-  t.output_batch = c->kernel_input_feature, t.output_feature = c->kernel_output_feature, t.output_spatial = c->kernel_spatial;
+  t.kernel_output_feature = c->output_feature, t.kernel_input_feature = c->output_batch,
+  t.kernel_spatial = c->output_spatial;
+  t.output_batch = c->kernel_input_feature, t.output_feature = c->kernel_output_feature,
+  t.output_spatial = c->kernel_spatial;
   t.kernel_rank = c->output_rank, t.output_rank = c->kernel_rank;
   sn_instr *x = sn_d_convert(d, X, ct->shape->type);
   sn_instr *r = x ? conv_like(d, i, x, ct, &(sn_window){c->n_spatial, dims}, &t, batch_groups, groups) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Derivatives of reductions and windows. Sums are linear; maxima share equally among ties; anything else is done again as a loop whose derivative is
- * known. */
+/* Derivatives of reductions and windows. Sums are linear; maxima share equally among ties; anything else is done again
+ * as a loop whose derivative is known. */
 #include <math.h>
 
 #include "diff_internal.h"
@@ -36,7 +36,9 @@ static void init_vjp(sn_diff *d, sn_instr *i, sn_instr *ct) {
 }
 
 /* 1 where the operand equals the result, and how often along the reduced axes. */
-static sn_instr *hits(sn_diff *d, sn_instr *i) { return sn_d_convert(d, sn_d_cmp(d, SN_DIRECTION_EQ, X, spread(d, i, i, X->shape)), X->shape->type); }
+static sn_instr *hits(sn_diff *d, sn_instr *i) {
+  return sn_d_convert(d, sn_d_cmp(d, SN_DIRECTION_EQ, X, spread(d, i, i, X->shape)), X->shape->type);
+}
 
 static void reduce_extreme_vjp(sn_diff *d, sn_instr *i, sn_instr *ct) {
   sn_instr *hit = hits(d, i), *share = sn_d_div(d, ct, sn_d_sum(d, hit, (int)DIMS.n, DIMS.v));
@@ -45,10 +47,11 @@ static void reduce_extreme_vjp(sn_diff *d, sn_instr *i, sn_instr *ct) {
 
 static void reduce_extreme_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   sn_instr *t = sn_diff_tangent(d, i, 0), *hit = t ? hits(d, i) : NULL;
-  if (t) *out = sn_d_div(d, sn_d_sum(d, sn_d_mul(d, t, hit), (int)DIMS.n, DIMS.v), sn_d_sum(d, hit, (int)DIMS.n, DIMS.v));
+  if (t)
+    *out = sn_d_div(d, sn_d_sum(d, sn_d_mul(d, t, hit), (int)DIMS.n, DIMS.v), sn_d_sum(d, hit, (int)DIMS.n, DIMS.v));
 }
 
-/* ---- any reducer: a loop over the reduced elements --------------------------------------------------------------------- */
+/* ---- any reducer: a loop over the reduced elements ---- */
 
 /* The operands as [reduced, kept…] matrices, one per operand. */
 typedef struct folded {
@@ -136,7 +139,7 @@ static void reduce_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_reduce = {.name = "reduce", .vjp = reduce_vjp, .jvp = reduce_jvp};
 
-/* ---- windows ---------------------------------------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
 static int64_t dilated(int64_t n, int64_t by) { return n > 0 ? (n - 1) * by + 1 : 0; }
 
@@ -153,9 +156,14 @@ static sn_instr *window_sum_back(sn_diff *d, sn_instr *i, const sn_shape *to, sn
   sn_window_dim dims[SN_MAX_RANK];
   for (int k = 0; k < w->rank; k++) {
     sn_window_dim f = w->dims[k];
-    int64_t window = dilated(f.size, f.rhs_dilate), in = dilated(to->dims[k], f.lhs_dilate), out = dilated(ct->shape->dims[k], f.stride);
+    int64_t window = dilated(f.size, f.rhs_dilate), in = dilated(to->dims[k], f.lhs_dilate),
+            out = dilated(ct->shape->dims[k], f.stride);
     int64_t low = window - 1 - f.pad_low;
-    dims[k] = (sn_window_dim){.size = f.size, .stride = f.lhs_dilate, .pad_low = low, .pad_high = in + window - 1 - out - low, .lhs_dilate = f.stride,
+    dims[k] = (sn_window_dim){.size = f.size,
+                              .stride = f.lhs_dilate,
+                              .pad_low = low,
+                              .pad_high = in + window - 1 - out - low,
+                              .lhs_dilate = f.stride,
                               .rhs_dilate = f.rhs_dilate};
   }
   return window_op(d, SN_OP_ADD, ct, 0, &(sn_window){w->rank, dims});
@@ -165,7 +173,8 @@ static sn_instr *window_sum_back(sn_diff *d, sn_instr *i, const sn_shape *to, sn
 
 static sn_instr *padded(sn_diff *d, sn_instr *x, const sn_window *w, sn_instr *value) {
   int64_t low[SN_MAX_RANK], high[SN_MAX_RANK], interior[SN_MAX_RANK];
-  for (int k = 0; k < w->rank; k++) low[k] = w->dims[k].pad_low, high[k] = w->dims[k].pad_high, interior[k] = w->dims[k].lhs_dilate - 1;
+  for (int k = 0; k < w->rank; k++)
+    low[k] = w->dims[k].pad_low, high[k] = w->dims[k].pad_high, interior[k] = w->dims[k].lhs_dilate - 1;
   return sn_build_pad(d->b, x, value, low, high, interior);
 }
 
@@ -216,7 +225,8 @@ static bool window_unrolled(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **o
   return sn_diff_ok(d);
 }
 
-/* A running maximum or product spelled out would take a slice a row: beyond this many offsets the loop over rows below is used. */
+/* A running maximum or product spelled out would take a slice a row: beyond this many offsets the loop over rows below
+ * is used. */
 #define SN_UNROLL_LIMIT 128
 
 /* A window that covers one whole axis up to (or from) each element: the running form that sn_cumulative builds. */
@@ -228,9 +238,12 @@ static int cumulative_axis(const sn_instr *i, bool *reverse) {
     if (f.size == 1 && f.stride == 1 && !f.pad_low && !f.pad_high) continue;
     int64_t n = X->shape->dims[k];
     if (axis >= 0 || f.size != n || f.stride != 1 || f.rhs_dilate != 1 || f.lhs_dilate != 1) return -1;
-    if (f.pad_low == n - 1 && !f.pad_high) *reverse = false;
-    else if (f.pad_high == n - 1 && !f.pad_low) *reverse = true;
-    else return -1;
+    if (f.pad_low == n - 1 && !f.pad_high)
+      *reverse = false;
+    else if (f.pad_high == n - 1 && !f.pad_low)
+      *reverse = true;
+    else
+      return -1;
     axis = k;
   }
   return axis;
@@ -239,7 +252,8 @@ static int cumulative_axis(const sn_instr *i, bool *reverse) {
 static void running_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   (void)n, (void)n_out;
   int m;
-  sn_instr *args[2] = {in[0].instr, in[1].instr}, **r = sn_diff_inline_scalar(g, ((sn_instr *)ctx)->called[0], 2, args, &m);
+  sn_instr *args[2] = {in[0].instr, in[1].instr},
+           **r = sn_diff_inline_scalar(g, ((sn_instr *)ctx)->called[0], 2, args, &m);
   if (r) out[0] = out[1] = sn_graph_tensor(g, r[0]);
 }
 
@@ -258,12 +272,13 @@ static bool window_spelled(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **ou
   int axis = i->n_operands == 2 ? cumulative_axis(i, &reverse) : -1;
   if (axis >= 0 && X->shape->dims[axis] > 4) return running_loop(d, i, axis, reverse, in, out);
   if (window_size(sn_instr_window(i)) <= SN_UNROLL_LIMIT) return window_unrolled(d, i, in, out);
-  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "reduce-window (%s): derivative of a window of %lld elements with this reducer", i->name,
+  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED,
+                "reduce-window (%s): derivative of a window of %lld elements with this reducer", i->name,
                 (long long)window_size(sn_instr_window(i)));
   return false;
 }
 
-/* ---- maximum over windows: the first largest element takes all, as select-and-scatter does ------------------------------------ */
+/* ---- maximum over windows: the first largest element takes all, as select-and-scatter does ---- */
 
 static sn_computation *chooser(sn_diff *d, sn_type t, int64_t direction) {
   sn_graph *g = d->g;
@@ -271,7 +286,8 @@ static sn_computation *chooser(sn_diff *d, sn_type t, int64_t direction) {
   sn_frame *f = s ? sn_frame_push(g, SN_FRAME_SCALAR, "select") : NULL;
   if (!f) return NULL;
   sn_computation *c = f->comp;
-  sn_instr *x = sn_frame_input(g, s), *y = sn_frame_input(g, s), *r = y ? sn_build_compare(d->b, direction, x, y) : NULL;
+  sn_instr *x = sn_frame_input(g, s), *y = sn_frame_input(g, s),
+           *r = y ? sn_build_compare(d->b, direction, x, y) : NULL;
   if (r) sn_computation_set_root(c, r);
   sn_frame_pop(g);
   return r ? c : NULL;
@@ -285,7 +301,8 @@ static bool plain_window(const sn_window *w) {
 
 static void window_extreme_vjp(sn_diff *d, sn_instr *i, sn_instr *ct, sn_opcode op) {
   sn_type t = X->shape->type;
-  sn_computation *called[2] = {chooser(d, t, op == SN_OP_MAXIMUM ? SN_DIRECTION_GE : SN_DIRECTION_LE), sn_build_reducer(d->b, SN_OP_ADD, t)};
+  sn_computation *called[2] = {chooser(d, t, op == SN_OP_MAXIMUM ? SN_DIRECTION_GE : SN_DIRECTION_LE),
+                               sn_build_reducer(d->b, SN_OP_ADD, t)};
   if (!called[0] || !called[1]) return;
   sn_instr *operands[3] = {X, ct, sn_d_scalar(d, t, 0)};
   sn_attr a = sn_attr_window(sn_instr_window(i));
@@ -296,7 +313,8 @@ static void window_extreme_vjp(sn_diff *d, sn_instr *i, sn_instr *ct, sn_opcode 
 static sn_instr *winning_tangent(sn_diff *d, sn_instr *i, sn_instr *x, sn_instr *t, int64_t direction) {
   const sn_window *w = sn_instr_window(i);
   double worst = direction == SN_DIRECTION_GE ? -(double)INFINITY : (double)INFINITY;
-  sn_instr *px = padded(d, x, w, sn_d_scalar(d, x->shape->type, worst)), *pt = padded(d, t, w, sn_d_scalar(d, t->shape->type, 0)), *best = NULL, *r = NULL;
+  sn_instr *px = padded(d, x, w, sn_d_scalar(d, x->shape->type, worst)),
+           *pt = padded(d, t, w, sn_d_scalar(d, t->shape->type, 0)), *best = NULL, *r = NULL;
   int64_t offset[SN_MAX_RANK] = {0};
   do {
     sn_instr *sx = px ? at_offset(d, i, px, offset) : NULL, *st = pt ? at_offset(d, i, pt, offset) : NULL;
@@ -310,29 +328,37 @@ static sn_instr *winning_tangent(sn_diff *d, sn_instr *i, sn_instr *x, sn_instr 
 
 static void reduce_window_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   sn_opcode op = reducer_of(i);
-  bool reverse, extreme = (op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM) && plain_window(sn_instr_window(i)) && !sn_diff_wants(d, i, 1);
-  if (op == SN_OP_ADD && !sn_diff_wants(d, i, 1)) sn_diff_give(d, i, 0, window_sum_back(d, i, X->shape, ct[0]));
-  else if (extreme && cumulative_axis(i, &reverse) < 0) window_extreme_vjp(d, i, ct[0], op);
-  else sn_parts_vjp(d, i, ct, window_spelled);
+  bool reverse, extreme = (op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM) && plain_window(sn_instr_window(i)) &&
+                          !sn_diff_wants(d, i, 1);
+  if (op == SN_OP_ADD && !sn_diff_wants(d, i, 1))
+    sn_diff_give(d, i, 0, window_sum_back(d, i, X->shape, ct[0]));
+  else if (extreme && cumulative_axis(i, &reverse) < 0)
+    window_extreme_vjp(d, i, ct[0], op);
+  else
+    sn_parts_vjp(d, i, ct, window_spelled);
 }
 
 static void reduce_window_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   sn_opcode op = reducer_of(i);
-  bool reverse, start = sn_diff_tangent(d, i, i->n_operands / 2) != NULL, extreme = (op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM) && !start;
-  if (op == SN_OP_ADD && !start) *out = window_op(d, SN_OP_ADD, sn_diff_tangent(d, i, 0), 0, sn_instr_window(i));
+  bool reverse, start = sn_diff_tangent(d, i, i->n_operands / 2) != NULL,
+                extreme = (op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM) && !start;
+  if (op == SN_OP_ADD && !start)
+    *out = window_op(d, SN_OP_ADD, sn_diff_tangent(d, i, 0), 0, sn_instr_window(i));
   else if (extreme && cumulative_axis(i, &reverse) < 0)
     *out = winning_tangent(d, i, X, sn_diff_tangent(d, i, 0), op == SN_OP_MAXIMUM ? SN_DIRECTION_GE : SN_DIRECTION_LE);
-  else sn_parts_jvp(d, i, out, window_spelled);
+  else
+    sn_parts_jvp(d, i, out, window_spelled);
 }
-const sn_diff_rule sn_diff_reduce_window = {.name = "reduce_window", .vjp = reduce_window_vjp, .jvp = reduce_window_jvp};
+const sn_diff_rule sn_diff_reduce_window = {
+    .name = "reduce_window", .vjp = reduce_window_vjp, .jvp = reduce_window_jvp};
 
-/* ---- select-and-scatter: linear in the source ------------------------------------------------------------------------------------- */
+/* ---- select-and-scatter: linear in the source ---- */
 
 static bool simple_select(sn_diff *d, sn_instr *i, const char *mode, int64_t *direction) {
   sn_opcode add;
   const sn_instr *r = i->called[0]->root;
-  bool fine = sn_computation_is_binary(i->called[1], &add) && add == SN_OP_ADD && r->op == SN_OP_COMPARE && sn_op0(r) == i->called[0]->params[0] &&
-              sn_op1(r) == i->called[0]->params[1];
+  bool fine = sn_computation_is_binary(i->called[1], &add) && add == SN_OP_ADD && r->op == SN_OP_COMPARE &&
+              sn_op0(r) == i->called[0]->params[0] && sn_op1(r) == i->called[0]->params[1];
   *direction = fine ? sn_instr_int(r, SN_ATTR_DIRECTION) : 0;
   fine = fine && (*direction == SN_DIRECTION_GE || *direction == SN_DIRECTION_LE);
   if (!fine) sn_diff_no_rule(d, i, mode);
@@ -360,6 +386,10 @@ static void select_and_scatter_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
   *out = sn_d_again(d, i, 3, operands);
 }
 /* The choice of the element is a step function of the operand: no derivative there. */
-static void select_and_scatter_active(sn_diff *d, sn_instr *i, bool *out) { *out = sn_diff_wants(d, i, 1) || sn_diff_wants(d, i, 2); }
-const sn_diff_rule sn_diff_select_and_scatter = {
-    .name = "select_and_scatter", .vjp = select_and_scatter_vjp, .jvp = select_and_scatter_jvp, .active = select_and_scatter_active};
+static void select_and_scatter_active(sn_diff *d, sn_instr *i, bool *out) {
+  *out = sn_diff_wants(d, i, 1) || sn_diff_wants(d, i, 2);
+}
+const sn_diff_rule sn_diff_select_and_scatter = {.name = "select_and_scatter",
+                                                 .vjp = select_and_scatter_vjp,
+                                                 .jvp = select_and_scatter_jvp,
+                                                 .active = select_and_scatter_active};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Derivatives of loops.
  *
- * Forward mode runs one loop that carries values and tangents. Reverse mode needs the number of rounds: the loop is widened so that it stacks, round by
- * round, those carried values that the backward step reads; a second loop then walks the stacks from the last round to the first, copies the body,
- * and pulls the cotangents back. Values the body never changes are read as they are, and their cotangents summed over the rounds. */
+ * Forward mode runs one loop that carries values and tangents. Reverse mode needs the number of rounds: the loop is
+ * widened so that it stacks, round by round, those carried values that the backward step reads; a second loop then
+ * walks the stacks from the last round to the first, copies the body, and pulls the cotangents back. Values the body
+ * never changes are read as they are, and their cotangents summed over the rounds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,24 +12,28 @@
 
 typedef struct loop {
   sn_diff *d;
-  sn_instr *w;             /* the while */
+  sn_instr *w; /* the while */
   sn_computation *body;
-  int n;                   /* carried, before widening */
+  int n; /* carried, before widening */
   sn_instr **init;
   bool *active, *fixed, *needed;
-  sn_instr **ct;           /* in the frame of w */
+  sn_instr **ct; /* in the frame of w */
   int64_t trips;
-  int counter;             /* an s32 element that counts 0, 1, …; -1: none */
-  sn_instr **stack;        /* by element; NULL: none */
+  int counter;      /* an s32 element that counts 0, 1, …; -1: none */
+  sn_instr **stack; /* by element; NULL: none */
 } loop;
 
-static const sn_instr *root_of(const loop *l, int k) { return l->body->root->op == SN_OP_TUPLE ? sn_instr_operand(l->body->root, (uint32_t)k) : NULL; }
+static const sn_instr *root_of(const loop *l, int k) {
+  return l->body->root->op == SN_OP_TUPLE ? sn_instr_operand(l->body->root, (uint32_t)k) : NULL;
+}
 
 static bool reads_element(const sn_instr *i, const sn_computation *c, int k) {
   return i && i->op == SN_OP_GET_TUPLE_ELEMENT && sn_op0(i) == c->params[0] && sn_instr_int(i, SN_ATTR_INDEX) == k;
 }
 
-static bool constant_is(const sn_instr *i, double *v) { return i && i->op == SN_OP_CONSTANT && i->shape->rank == 0 && sn_instr_constant_f64(i, v); }
+static bool constant_is(const sn_instr *i, double *v) {
+  return i && i->op == SN_OP_CONSTANT && i->shape->rank == 0 && sn_instr_constant_f64(i, v);
+}
 
 /* Element k + constant step -> true. */
 static bool counts(const loop *l, int k, double *step) {
@@ -50,11 +55,12 @@ static int64_t trip_count(const loop *l) {
   if (e->op != SN_OP_GET_TUPLE_ELEMENT || sn_op0(e) != c->params[0]) return -1;
   int k = (int)sn_instr_int(e, SN_ATTR_INDEX);
   double start, limit, step;
-  if (!constant_is(sn_op1(r), &limit) || !constant_is(l->init[k], &start) || !counts(l, k, &step) || step < 1) return -1;
+  if (!constant_is(sn_op1(r), &limit) || !constant_is(l->init[k], &start) || !counts(l, k, &step) || step < 1)
+    return -1;
   return limit <= start ? 0 : (int64_t)((limit - start + step - 1) / step);
 }
 
-/* ---- which elements matter ---------------------------------------------------------------------------------------------------- */
+/* ---- which elements matter ---- */
 
 /* Elements that may become active in some round, from those active at the start. */
 static void spread_activity(sn_diff *d, const sn_computation *body, int n, bool *active) {
@@ -115,12 +121,13 @@ static void spread_useful(loop *l, bool *useful) {
   }
 }
 
-/* ---- one round backwards ---------------------------------------------------------------------------------------------------------- */
+/* ---- one round backwards ---- */
 
 /* Copies the body onto args and pulls ct (by element, NULL: zero) back to the active elements: grads by element. */
 static void step_back(loop *l, sn_graph *g, sn_instr **args, sn_instr **ct, sn_instr **grads) {
   int n = l->n, m = 0, n_roots;
-  sn_instr **wrt = SN_NEW_N(g->arena, sn_instr *, n + 1), **got = SN_NEW_N(g->arena, sn_instr *, n + 1), **seed = SN_NEW_N(g->arena, sn_instr *, n + 1);
+  sn_instr **wrt = SN_NEW_N(g->arena, sn_instr *, n + 1), **got = SN_NEW_N(g->arena, sn_instr *, n + 1),
+           **seed = SN_NEW_N(g->arena, sn_instr *, n + 1);
   if (!wrt || !got || !seed) sn_graph_no_memory(g);
   sn_instr **roots = g->b.status == SN_OK ? sn_diff_inline(g, l->body, n, args, &n_roots) : NULL;
   if (!roots) return;
@@ -137,12 +144,14 @@ static void find_needed(loop *l) {
   sn_graph *g = l->d->g;
   int n = l->n;
   sn_frame *f = sn_frame_push(g, SN_FRAME_FLAT, "trial");
-  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, n + 1), **grads = SN_NEW_N(g->arena, sn_instr *, n + 1);
+  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, n + 1),
+           **grads = SN_NEW_N(g->arena, sn_instr *, n + 1);
   if (!args || !ct || !grads) sn_graph_no_memory(g);
   if (!f || g->b.status != SN_OK) return;
   sn_computation *c = f->comp;
   for (int k = 0; k < n && g->b.status == SN_OK; k++) args[k] = sn_frame_input(g, l->init[k]->shape);
-  for (int k = 0; k < n && g->b.status == SN_OK; k++) ct[k] = l->active[k] && !l->fixed[k] ? sn_frame_input(g, l->init[k]->shape) : NULL;
+  for (int k = 0; k < n && g->b.status == SN_OK; k++)
+    ct[k] = l->active[k] && !l->fixed[k] ? sn_frame_input(g, l->init[k]->shape) : NULL;
   if (g->b.status == SN_OK) step_back(l, g, args, ct, grads);
   uint32_t lo;
   bool *live = g->b.status == SN_OK ? live_map(g, c, &lo) : NULL;
@@ -158,14 +167,14 @@ static void find_needed(loop *l) {
   if (g->b.status == SN_OK) sn_computation_erase(c);
 }
 
-/* ---- widening the loop ---------------------------------------------------------------------------------------------------------------- */
+/* ---- widening the loop ---- */
 
 typedef struct wide {
-  int n;               /* elements after widening */
+  int n; /* elements after widening */
   const sn_shape **shapes;
   sn_instr **init;
-  int counter;         /* element that counts the rounds */
-  int *of;             /* element n_old + j stacks element of[j]; -1: the counter */
+  int counter; /* element that counts the rounds */
+  int *of;     /* element n_old + j stacks element of[j]; -1: the counter */
 } wide;
 
 static bool plan(loop *l, wide *x) {
@@ -244,9 +253,12 @@ static sn_computation *wide_body(loop *l, const wide *x) {
   sn_instr **in = wide_inputs(g, x), **r = in ? sn_diff_inline(g, l->body, l->n, in, &n) : NULL;
   sn_instr **roots = r ? SN_NEW_N(g->arena, sn_instr *, x->n + 1) : NULL;
   for (int k = 0; roots && k < x->n && g->b.status == SN_OK; k++) {
-    if (k < l->n) roots[k] = r[k];
-    else if (x->of[k] < 0) roots[k] = sn_build_binary(&g->b, SN_OP_ADD, in[k], sn_graph_scalar(g, SN_TYPE_S32, 1));
-    else roots[k] = put_row(g, in[k], in[x->of[k]], in[x->counter]);
+    if (k < l->n)
+      roots[k] = r[k];
+    else if (x->of[k] < 0)
+      roots[k] = sn_build_binary(&g->b, SN_OP_ADD, in[k], sn_graph_scalar(g, SN_TYPE_S32, 1));
+    else
+      roots[k] = put_row(g, in[k], in[x->of[k]], in[x->counter]);
   }
   sn_instr *root = roots ? sn_build_tuple(&g->b, (uint32_t)x->n, roots) : NULL;
   if (root) sn_computation_set_root(c, root);
@@ -298,7 +310,7 @@ static void widen(loop *l) {
     if (x.of[k] >= 0) l->stack[x.of[k]] = sn_build_get(&g->b, l->w, k);
 }
 
-/* ---- the loop backwards --------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop backwards ---- */
 
 /* Carried: the cotangent of each active element, or of a fixed one the sum so far. */
 static void backward_body(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, int n_out, sn_tensor *out) {
@@ -307,7 +319,8 @@ static void backward_body(void *ctx, sn_graph *g, int n_in, const sn_tensor *in,
   sn_loc at = l->w->loc;
   int n = l->n;
   sn_tensor round = sn_rsub_c_at(at, (double)(l->trips - 1), in[0]);
-  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, n + 1), **grads = SN_NEW_N(g->arena, sn_instr *, n + 1);
+  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **ct = SN_NEW_N(g->arena, sn_instr *, n + 1),
+           **grads = SN_NEW_N(g->arena, sn_instr *, n + 1);
   sn_instr **outer = SN_NEW_N(g->arena, sn_instr *, n + 1), **fixed = SN_NEW_N(g->arena, sn_instr *, n + 1);
   if (!args || !ct || !grads || !outer || !fixed) sn_graph_no_memory(g);
   if (g->b.status != SN_OK) return;
@@ -316,10 +329,14 @@ static void backward_body(void *ctx, sn_graph *g, int n_in, const sn_tensor *in,
     if (l->fixed[k]) outer[m++] = l->init[k];
   sn_args_capture(g, m, outer, fixed);
   for (int k = 0, j = 0; k < n && g->b.status == SN_OK; k++) {
-    if (l->fixed[k]) args[k] = fixed[j++];
-    else if (k == l->counter) args[k] = round.instr;
-    else if (l->stack[k]) args[k] = sn_squeeze_at(at, sn_dynamic_slice_axis_at(at, sn_graph_tensor(g, l->stack[k]), 0, round, 1), 0).instr;
-    else args[k] = sn_build_full(&g->b, l->init[k]->shape, 0); /* not read */
+    if (l->fixed[k])
+      args[k] = fixed[j++];
+    else if (k == l->counter)
+      args[k] = round.instr;
+    else if (l->stack[k])
+      args[k] = sn_squeeze_at(at, sn_dynamic_slice_axis_at(at, sn_graph_tensor(g, l->stack[k]), 0, round, 1), 0).instr;
+    else
+      args[k] = sn_build_full(&g->b, l->init[k]->shape, 0); /* not read */
   }
   for (int k = 0, j = 1; k < n; k++)
     if (l->active[k]) ct[k] = in[j++].instr;
@@ -348,7 +365,8 @@ static bool open_loop(sn_diff *d, sn_instr *i, loop *l) {
     double start, step;
     l->fixed[k] = reads_element(root_of(l, k), l->body, k);
     l->active[k] = sn_diff_active_element(d, sn_op0(i), k);
-    bool is_counter = l->init[k]->shape->type == SN_TYPE_S32 && constant_is(l->init[k], &start) && start == 0 && counts(l, k, &step) && step == 1;
+    bool is_counter = l->init[k]->shape->type == SN_TYPE_S32 && constant_is(l->init[k], &start) && start == 0 &&
+                      counts(l, k, &step) && step == 1;
     if (is_counter && l->counter < 0) l->counter = k;
   }
   spread_activity(d, l->body, n, l->active);
@@ -356,7 +374,8 @@ static bool open_loop(sn_diff *d, sn_instr *i, loop *l) {
 }
 
 static void no_length(sn_diff *d, sn_instr *i) {
-  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "while (%s): reverse mode needs to know the number of rounds", i->name);
+  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "while (%s): reverse mode needs to know the number of rounds",
+                i->name);
   sn_graph_hint(d->g, "use sn_fori or sn_scan, or forward mode (sn_jvp)");
 }
 
@@ -403,7 +422,7 @@ static void while_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
   if (sn_diff_ok(d)) run_backward(&l, ct, old_init);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 static void forward_condition(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   (void)n, (void)n_out;
@@ -423,7 +442,8 @@ static void forward_body(void *ctx, sn_graph *g, int n_in, const sn_tensor *in, 
   (void)n_in, (void)n_out;
   loop *l = ctx;
   int n = l->n, m;
-  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **t = SN_NEW_N(g->arena, sn_instr *, n + 1), **res = SN_NEW_N(g->arena, sn_instr *, n + 1);
+  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **t = SN_NEW_N(g->arena, sn_instr *, n + 1),
+           **res = SN_NEW_N(g->arena, sn_instr *, n + 1);
   if (!args || !t || !res) sn_graph_no_memory(g);
   if (g->b.status != SN_OK) return;
   for (int k = 0, j = n; k < n; k++) {
@@ -459,7 +479,8 @@ static void while_jvp(sn_diff *d, sn_instr *i, sn_instr **res) {
   sn_while_at(i->loc, d->g, forward_condition, forward_body, &l, total, in, out);
   if (!sn_diff_ok(d)) return;
   sn_instr *w = out[0].instr ? sn_op0(out[0].instr) : NULL;
-  if (w && i->backend_config && sn_instr_set_backend_config(w, i->backend_config, i->backend_config_quoted) != SN_OK) sn_graph_no_memory(d->g);
+  if (w && i->backend_config && sn_instr_set_backend_config(w, i->backend_config, i->backend_config_quoted) != SN_OK)
+    sn_graph_no_memory(d->g);
   for (int k = 0, j = l.n; k < l.n; k++)
     if (l.active[k]) res[k] = out[j++].instr;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* The two sweeps. Reverse mode visits the instructions between the results and wrt once, last to first; a region (checkpoint, custom derivative) is
- * handled where its last instruction stands and then stepped over. */
+/* The two sweeps. Reverse mode visits the instructions between the results and wrt once, last to first; a region
+ * (checkpoint, custom derivative) is handled where its last instruction stands and then stepped over. */
 #include <string.h>
 
 #include "diff_internal.h"
 
 void sn_diff_no_rule(sn_diff *d, const sn_instr *i, const char *mode) {
   if (!sn_diff_ok(d)) return;
-  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s) has no %s-mode derivative", sn_opcode_text(i->op), i->name, mode);
+  sn_graph_fail(d->g, i->loc, SN_ERR_UNSUPPORTED, "%s (%s) has no %s-mode derivative", sn_opcode_text(i->op), i->name,
+                mode);
   sn_graph_hint(d->g, "wrap it in sn_custom_vjp, or keep derivatives from it with sn_stop_gradient");
 }
 
@@ -36,12 +37,15 @@ static void end(sn_diff *d) {
   d->ends = NULL;
 }
 
-/* Region lookup by the instruction at which a sweep meets it. Outer regions win: they come later in the list when they end at the same place. */
+/* Region lookup by the instruction at which a sweep meets it. Outer regions win: they come later in the list when they
+ * end at the same place. */
 static void index_regions(sn_diff *d, bool by_last) {
   sn_map_destroy(d->ends);
   d->ends = NULL;
   for (sn_region *r = d->g->regions; r; r = r->next) {
-    if (r->comp != d->b->c || !r->last || (by_last && r->kind == SN_REGION_JVP) || (!by_last && r->kind != SN_REGION_JVP)) continue;
+    if (r->comp != d->b->c || !r->last || (by_last && r->kind == SN_REGION_JVP) ||
+        (!by_last && r->kind != SN_REGION_JVP))
+      continue;
     if (!d->ends && sn_map_create(&d->ends) != SN_OK) {
       sn_graph_no_memory(d->g);
       return;
@@ -60,7 +64,7 @@ static sn_tensor *tensors(sn_diff *d, int n, sn_instr *const *list) {
   return t;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------ */
+/* ---- forward ---- */
 
 static void forward_instr(sn_diff *d, sn_instr *i) {
   const sn_diff_rule *rule = sn_diff_rules[i->op];
@@ -74,10 +78,14 @@ static void forward_instr(sn_diff *d, sn_instr *i) {
   }
   d->b->loc = i->loc;
   d->b->metadata = i->metadata;
-  if (rule->factor) out[0] = sn_d_mul(d, sn_diff_tangent(d, i, 0), rule->factor(d, i));
-  else if (rule->divisor) out[0] = sn_d_div(d, sn_diff_tangent(d, i, 0), rule->divisor(d, i));
-  else if (rule->jvp) rule->jvp(d, i, out);
-  else sn_diff_no_rule(d, i, "forward");
+  if (rule->factor)
+    out[0] = sn_d_mul(d, sn_diff_tangent(d, i, 0), rule->factor(d, i));
+  else if (rule->divisor)
+    out[0] = sn_d_div(d, sn_diff_tangent(d, i, 0), rule->divisor(d, i));
+  else if (rule->jvp)
+    rule->jvp(d, i, out);
+  else
+    sn_diff_no_rule(d, i, "forward");
   for (int k = 0; k < n && sn_diff_ok(d); k++) sn_diff_put(d, i, k, out[k]);
 }
 
@@ -100,11 +108,13 @@ static bool leaks(const sn_region *r) {
   return found;
 }
 
-/* A custom rule gives the tangents of the region's results; inner values that derivatives taken before read get theirs by the ordinary rules. */
+/* A custom rule gives the tangents of the region's results; inner values that derivatives taken before read get theirs
+ * by the ordinary rules. */
 static sn_instr *forward_region(sn_diff *d, sn_region *r) {
   bool any = false;
   for (int k = 0; k < r->n_in; k++) any |= sn_diff_active(d, r->in[k]) && sn_diff_get(d, r->in[k], 0);
-  sn_tensor *in = tensors(d, r->n_in, r->in), *tan = tensors(d, r->n_in, NULL), *out = tensors(d, r->n_out, r->out), *res = tensors(d, r->n_out, NULL);
+  sn_tensor *in = tensors(d, r->n_in, r->in), *tan = tensors(d, r->n_in, NULL), *out = tensors(d, r->n_out, r->out),
+            *res = tensors(d, r->n_out, NULL);
   if (!sn_diff_ok(d) || !any) return r->last;
   bool inner = leaks(r);
   for (sn_instr *i = r->first; inner && sn_diff_ok(d); i = i->next) {
@@ -124,8 +134,8 @@ static sn_instr *forward_region(sn_diff *d, sn_region *r) {
   return r->last;
 }
 
-void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt, sn_instr *const *tangents,
-                      sn_instr **out) {
+void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, int n, sn_instr *const *wrt,
+                      sn_instr *const *tangents, sn_instr **out) {
   sn_diff d;
   sn_loc loc = g->b.loc;
   const sn_metadata *md = g->b.metadata;
@@ -140,8 +150,10 @@ void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const 
   sn_instr *last = g->b.c->last, *first = after ? after->next : g->b.c->first;
   for (sn_instr *i = first; i && sn_diff_ok(&d); i = i->next) {
     sn_region *r = region_at(&d, i);
-    if (r) i = forward_region(&d, r);
-    else if (!sn_diff_active(&d, i)) forward_instr(&d, i); /* a wrt keeps the tangent it was given */
+    if (r)
+      i = forward_region(&d, r);
+    else if (!sn_diff_active(&d, i))
+      forward_instr(&d, i); /* a wrt keeps the tangent it was given */
     if (i == last) break;
   }
   for (int k = 0; k < n_outs && sn_diff_ok(&d); k++) out[k] = sn_diff_get(&d, outs[k], 0);
@@ -150,7 +162,7 @@ void sn_sweep_forward(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const 
   g->b.metadata = md;
 }
 
-/* ---- reverse ----------------------------------------------------------------------------------------------------------------- */
+/* ---- reverse ---- */
 
 static void reverse_instr(sn_diff *d, sn_instr *i) {
   sn_diff_slot *s = sn_diff_slot_of(d, i);
@@ -165,10 +177,14 @@ static void reverse_instr(sn_diff *d, sn_instr *i) {
   if (!sn_shape_is_tuple(i->shape)) ct = &copy;
   d->b->loc = i->loc;
   d->b->metadata = i->metadata;
-  if (rule->factor) sn_diff_give(d, i, 0, sn_d_mul(d, copy, rule->factor(d, i)));
-  else if (rule->divisor) sn_diff_give(d, i, 0, sn_d_div(d, copy, rule->divisor(d, i)));
-  else if (rule->vjp) rule->vjp(d, i, ct);
-  else sn_diff_no_rule(d, i, "reverse");
+  if (rule->factor)
+    sn_diff_give(d, i, 0, sn_d_mul(d, copy, rule->factor(d, i)));
+  else if (rule->divisor)
+    sn_diff_give(d, i, 0, sn_d_div(d, copy, rule->divisor(d, i)));
+  else if (rule->vjp)
+    rule->vjp(d, i, ct);
+  else
+    sn_diff_no_rule(d, i, "reverse");
 }
 
 static sn_instr *reverse_list(sn_diff *d, sn_instr *from, const sn_instr *before);
@@ -176,7 +192,8 @@ static sn_instr *reverse_list(sn_diff *d, sn_instr *from, const sn_instr *before
 static void reverse_custom(sn_diff *d, sn_region *r) {
   bool any = false;
   for (int k = 0; k < r->n_out; k++) any |= sn_diff_get(d, r->out[k], 0) != NULL;
-  sn_tensor *in = tensors(d, r->n_in, r->in), *out = tensors(d, r->n_out, r->out), *ct = tensors(d, r->n_out, NULL), *res = tensors(d, r->n_in, NULL);
+  sn_tensor *in = tensors(d, r->n_in, r->in), *out = tensors(d, r->n_out, r->out), *ct = tensors(d, r->n_out, NULL),
+            *res = tensors(d, r->n_in, NULL);
   if (!sn_diff_ok(d) || !any) return;
   for (int k = 0; k < r->n_out; k++) {
     sn_instr *c = sn_diff_get(d, r->out[k], 0);
@@ -187,27 +204,29 @@ static void reverse_custom(sn_diff *d, sn_region *r) {
     if (!res[k].instr) continue;
     sn_instr *c = sn_graph_use(d->g, r->last->loc, res[k]);
     if (c && !sn_shape_equal(c->shape, r->in[k]->shape, 0)) {
-      sn_graph_fail(d->g, r->last->loc, SN_ERR_SHAPE, "custom_vjp: the cotangent of input %d is %s, the input %s", k, sn_tensor_text(res[k]), sn_tensor_text(in[k]));
+      sn_graph_fail(d->g, r->last->loc, SN_ERR_SHAPE, "custom_vjp: the cotangent of input %d is %s, the input %s", k,
+                    sn_tensor_text(res[k]), sn_tensor_text(in[k]));
       return;
     }
     sn_diff_add_to(d, r->in[k], 0, c);
   }
 }
 
-/* ---- regions computed again ---------------------------------------------------------------------------------------------------- */
+/* ---- regions computed again ---- */
 
 /* A value that costs nothing to have again: no barrier, no copy. */
 static bool is_free(const sn_instr *i) {
-  return i->op == SN_OP_IOTA || (i->op == SN_OP_CONSTANT && i->shape->rank == 0) || (i->op == SN_OP_BROADCAST && sn_op0(i)->op == SN_OP_CONSTANT && sn_op0(i)->shape->rank == 0);
+  return i->op == SN_OP_IOTA || (i->op == SN_OP_CONSTANT && i->shape->rank == 0) ||
+         (i->op == SN_OP_BROADCAST && sn_op0(i)->op == SN_OP_CONSTANT && sn_op0(i)->shape->rank == 0);
 }
 
 typedef struct remat {
   sn_diff *d;
   sn_region *r;
-  sn_map *copy;          /* id of an original -> what stands for it */
-  sn_instr **outer;      /* values from outside the region, then cotangents of its results */
+  sn_map *copy;     /* id of an original -> what stands for it */
+  sn_instr **outer; /* values from outside the region, then cotangents of its results */
   int n_outer, n_ct, cap;
-  sn_instr **ct_of;      /* the originals whose cotangents came along */
+  sn_instr **ct_of; /* the originals whose cotangents came along */
 } remat;
 
 static void note(remat *m, sn_instr *i) {
@@ -260,7 +279,8 @@ static void behind_barrier(remat *m) {
     note(m, ct);
   }
   if (!sn_diff_ok(d) || !m->n_outer) return;
-  sn_instr *t = sn_build_tuple(d->b, (uint32_t)m->n_outer, m->outer), *wall = t ? sn_build_unary(d->b, SN_OP_OPT_BARRIER, t) : NULL;
+  sn_instr *t = sn_build_tuple(d->b, (uint32_t)m->n_outer, m->outer),
+           *wall = t ? sn_build_unary(d->b, SN_OP_OPT_BARRIER, t) : NULL;
   for (int k = 0; k < m->n_outer && wall; k++) {
     sn_instr *e = sn_build_get(d->b, wall, k);
     if (!e) return;
@@ -314,8 +334,10 @@ static void copy_inner_regions(remat *m) {
       sn_graph_no_memory(g);
       return;
     }
-    for (int k = 0; k < r->n_in; k++) in[k] = sn_map_get_u64(m->copy, r->in[k]->id) ? sn_map_get_u64(m->copy, r->in[k]->id) : r->in[k];
-    for (int k = 0; k < r->n_out; k++) out[k] = sn_map_get_u64(m->copy, r->out[k]->id) ? sn_map_get_u64(m->copy, r->out[k]->id) : r->out[k];
+    for (int k = 0; k < r->n_in; k++)
+      in[k] = sn_map_get_u64(m->copy, r->in[k]->id) ? sn_map_get_u64(m->copy, r->in[k]->id) : r->in[k];
+    for (int k = 0; k < r->n_out; k++)
+      out[k] = sn_map_get_u64(m->copy, r->out[k]->id) ? sn_map_get_u64(m->copy, r->out[k]->id) : r->out[k];
     sn_region *c = sn_graph_region(g, r->kind, NULL, r->n_in, in, r->n_out, out);
     if (!c) return;
     c->first = first;
@@ -377,8 +399,10 @@ static sn_instr *reverse_list(sn_diff *d, sn_instr *from, const sn_instr *before
       continue;
     }
     sn_instr *first = r->first; /* wherever rules put new instructions */
-    if (r->kind == SN_REGION_VJP) reverse_custom(d, r);
-    else reverse_remat(d, r);
+    if (r->kind == SN_REGION_VJP)
+      reverse_custom(d, r);
+    else
+      reverse_remat(d, r);
     i = first;
   }
   return from;
@@ -400,7 +424,8 @@ static void mark(sn_diff *d, int n, sn_instr *const *wrt) {
   }
 }
 
-void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n, sn_instr *const *wrt, sn_instr **out) {
+void sn_sweep_reverse(sn_graph *g, sn_instr *after, int n_outs, sn_instr *const *outs, sn_instr *const *cts, int n,
+                      sn_instr *const *wrt, sn_instr **out) {
   sn_diff d;
   sn_loc loc = g->b.loc;
   const sn_metadata *md = g->b.metadata;

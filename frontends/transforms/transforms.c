@@ -22,27 +22,32 @@ static void clear(sn_graph *g, int n, sn_tensor *out) {
 static void wrap(sn_graph *g, int n, sn_instr *const *list, sn_instr *const *like, sn_tensor *out) {
   for (int k = 0; k < n; k++) {
     const sn_shape *s = like[k]->shape;
-    out[k] = sn_graph_tensor(g, g->b.status != SN_OK ? NULL : list[k] ? list[k] : sn_graph_full(g, s->type, s->rank, s->dims, 0));
+    out[k] = sn_graph_tensor(g, g->b.status != SN_OK ? NULL
+                                : list[k]            ? list[k]
+                                                     : sn_graph_full(g, s->type, s->rank, s->dims, 0));
   }
 }
 
 static bool same_shapes(sn_graph *g, sn_loc at, const char *what, int n, sn_instr *const *x, sn_instr *const *y) {
   for (int k = 0; k < n; k++) {
     if (!y[k] || sn_shape_equal(x[k]->shape, y[k]->shape, 0)) continue;
-    sn_graph_fail(g, at, SN_ERR_SHAPE, "%s %d is %s for a tensor of %s", what, k, sn_graph_shape_text(g, y[k]->shape), sn_graph_shape_text(g, x[k]->shape));
+    sn_graph_fail(g, at, SN_ERR_SHAPE, "%s %d is %s for a tensor of %s", what, k, sn_graph_shape_text(g, y[k]->shape),
+                  sn_graph_shape_text(g, x[k]->shape));
     return false;
   }
   return true;
 }
 
-void sn_vjp_at(sn_loc at, int n_outs, const sn_tensor *outs, const sn_tensor *cts, int n, const sn_tensor *wrt, sn_tensor *out) {
+void sn_vjp_at(sn_loc at, int n_outs, const sn_tensor *outs, const sn_tensor *cts, int n, const sn_tensor *wrt,
+               sn_tensor *out) {
   sn_graph *g = n_outs > 0 ? outs[0].graph : NULL;
   outs = sn_graph_list(g, n_outs, outs);
   cts = sn_graph_list(g, n_outs, cts);
   wrt = sn_graph_list(g, n, wrt);
   clear(g, n, out);
   if (!sn_graph_open(g, at)) return;
-  sn_instr **o = instrs(g, at, n_outs, outs, false), **c = o ? instrs(g, at, n_outs, cts, true) : NULL, **w = c ? instrs(g, at, n, wrt, false) : NULL;
+  sn_instr **o = instrs(g, at, n_outs, outs, false), **c = o ? instrs(g, at, n_outs, cts, true) : NULL,
+           **w = c ? instrs(g, at, n, wrt, false) : NULL;
   sn_instr **r = SN_NEW_N(g->arena, sn_instr *, n + 1);
   if (!w || !r) {
     if (!r) sn_graph_no_memory(g);
@@ -67,14 +72,16 @@ void sn_grad_at(sn_loc at, sn_tensor loss, int n, const sn_tensor *wrt, sn_tenso
   sn_vjp_at(at, 1, &loss, &one, n, wrt, out);
 }
 
-void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_tensor *wrt, const sn_tensor *tangents, sn_tensor *out) {
+void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_tensor *wrt, const sn_tensor *tangents,
+               sn_tensor *out) {
   sn_graph *g = n_outs > 0 ? outs[0].graph : NULL;
   outs = sn_graph_list(g, n_outs, outs);
   wrt = sn_graph_list(g, n, wrt);
   tangents = sn_graph_list(g, n, tangents);
   clear(g, n_outs, out);
   if (!sn_graph_open(g, at)) return;
-  sn_instr **o = instrs(g, at, n_outs, outs, false), **w = o ? instrs(g, at, n, wrt, false) : NULL, **t = w ? instrs(g, at, n, tangents, true) : NULL;
+  sn_instr **o = instrs(g, at, n_outs, outs, false), **w = o ? instrs(g, at, n, wrt, false) : NULL,
+           **t = w ? instrs(g, at, n, tangents, true) : NULL;
   sn_instr **r = SN_NEW_N(g->arena, sn_instr *, n_outs + 1);
   if (!t || !r) {
     if (!r) sn_graph_no_memory(g);
@@ -85,7 +92,8 @@ void sn_jvp_at(sn_loc at, int n_outs, const sn_tensor *outs, int n, const sn_ten
   wrap(g, n_outs, r, o, out);
 }
 
-void sn_value_and_grad_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_wrt, int n_out, sn_tensor *values, sn_tensor *grads) {
+void sn_value_and_grad_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_wrt, int n_out,
+                          sn_tensor *values, sn_tensor *grads) {
   in = sn_graph_list(g, n, in);
   clear(g, n_out, values);
   clear(g, n_wrt, grads);
@@ -98,10 +106,12 @@ void sn_value_and_grad_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, co
   sn_grad_at(at, values[0], n_wrt, in, grads);
 }
 
-/* ---- regions ---------------------------------------------------------------------------------------------------------------- */
+/* ---- regions ---- */
 
-/* fn's instructions as one stretch of the current computation. Results that fn only passed through get a copy, so that they belong to the stretch. */
-static sn_region *build_region(sn_loc at, sn_graph *g, sn_region_kind kind, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+/* fn's instructions as one stretch of the current computation. Results that fn only passed through get a copy, so that
+ * they belong to the stretch. */
+static sn_region *build_region(sn_loc at, sn_graph *g, sn_region_kind kind, sn_fn fn, void *ctx, int n,
+                               const sn_tensor *in, int n_out, sn_tensor *out) {
   in = sn_graph_list(g, n, in);
   clear(g, n_out, out);
   if (!sn_graph_open(g, at)) return NULL;
@@ -128,18 +138,21 @@ static sn_region *build_region(sn_loc at, sn_graph *g, sn_region_kind kind, sn_f
   return sn_graph_region(g, kind, before, n, list, n_out, results);
 }
 
-void sn_checkpoint_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_checkpoint_at(sn_loc at, sn_graph *g, sn_fn fn, void *ctx, int n, const sn_tensor *in, int n_out,
+                      sn_tensor *out) {
   (void)build_region(at, g, SN_REGION_REMAT, fn, ctx, n, in, n_out, out);
 }
 
-void sn_custom_vjp_at(sn_loc at, sn_graph *g, sn_fn fn, sn_vjp_fn bwd, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_custom_vjp_at(sn_loc at, sn_graph *g, sn_fn fn, sn_vjp_fn bwd, void *ctx, int n, const sn_tensor *in, int n_out,
+                      sn_tensor *out) {
   sn_region *r = build_region(at, g, SN_REGION_VJP, fn, ctx, n, in, n_out, out);
   if (!r) return;
   r->fn = (void (*)(void))bwd;
   r->ctx = ctx;
 }
 
-void sn_custom_jvp_at(sn_loc at, sn_graph *g, sn_fn fn, sn_jvp_fn jvp, void *ctx, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+void sn_custom_jvp_at(sn_loc at, sn_graph *g, sn_fn fn, sn_jvp_fn jvp, void *ctx, int n, const sn_tensor *in, int n_out,
+                      sn_tensor *out) {
   sn_region *r = build_region(at, g, SN_REGION_JVP, fn, ctx, n, in, n_out, out);
   if (!r) return;
   r->fn = (void (*)(void))jvp;

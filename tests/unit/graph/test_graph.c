@@ -10,7 +10,8 @@
 
 START_TEST(module_made) {
   sn_graph *g = open_graph();
-  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(2, 3), "layer 1/weight"), y = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3), NULL);
+  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(2, 3), "layer 1/weight"),
+            y = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3), NULL);
   sn_scope_push(g, "block");
   sn_scope_push(g, "inner");
   sn_tensor z = sn_add(x, y);
@@ -25,7 +26,8 @@ START_TEST(module_made) {
   ck_assert_int_eq(sn_output_aliased(g, z, "z", x), 1);
   ck_assert_str_eq(sn_graph_output_name(g, 1), "z");
   sn_module *m = finish(g);
-  sn_instr *p = m->entry->params[0], *add = sn_op_has(m->entry->root->op, SN_T_FREE) ? sn_instr_operand(m->entry->root, 1) : NULL;
+  sn_instr *p = m->entry->params[0],
+           *add = sn_op_has(m->entry->root->op, SN_T_FREE) ? sn_instr_operand(m->entry->root, 1) : NULL;
   ck_assert_str_eq(p->name, "layer_1_weight");
   ck_assert_str_eq(p->metadata->op_name, "layer 1/weight");
   ck_assert_int_eq(add->op, SN_OP_ADD);
@@ -60,16 +62,33 @@ START_TEST(pinned_location) {
 }
 END_TEST
 
-FN(count_down) { UNUSED; out[0] = sn_gt(in[0], sn_scalar(g, SN_TYPE_S32, 0)); }
+FN(count_down) {
+  UNUSED;
+  out[0] = sn_gt(in[0], sn_scalar(g, SN_TYPE_S32, 0));
+}
 FN(add_outer) { /* reads a tensor from outside */
   UNUSED;
   out[0] = sn_sub_c(in[0], 1);
   out[1] = sn_add(in[1], *(sn_tensor *)ctx);
 }
-FN(fibonacci) { UNUSED; out[0] = in[2]; out[1] = sn_add(in[1], in[2]); }
-FN(running) { UNUSED; out[0] = sn_add(in[0], in[1]); out[1] = sn_mul(out[0], *(sn_tensor *)ctx); }
-FN(twice) { UNUSED; out[0] = sn_mul_c(in[0], 2); }
-FN(outer_value) { UNUSED; out[0] = *(sn_tensor *)ctx; }
+FN(fibonacci) {
+  UNUSED;
+  out[0] = in[2];
+  out[1] = sn_add(in[1], in[2]);
+}
+FN(running) {
+  UNUSED;
+  out[0] = sn_add(in[0], in[1]);
+  out[1] = sn_mul(out[0], *(sn_tensor *)ctx);
+}
+FN(twice) {
+  UNUSED;
+  out[0] = sn_mul_c(in[0], 2);
+}
+FN(outer_value) {
+  UNUSED;
+  out[0] = *(sn_tensor *)ctx;
+}
 
 START_TEST(loops) {
   double v[4];
@@ -91,7 +110,8 @@ START_TEST(loops) {
 
   for (int reverse = 0; reverse < 2; reverse++) {
     g = open_graph();
-    sn_tensor scale = sn_scalar(g, SN_TYPE_F32, 10), init = sn_scalar(g, SN_TYPE_F32, 0), xs = VEC(g, 1, 2, 3), last, ys;
+    sn_tensor scale = sn_scalar(g, SN_TYPE_F32, 10), init = sn_scalar(g, SN_TYPE_F32, 0), xs = VEC(g, 1, 2, 3), last,
+              ys;
     sn_scan_spec spec = {.n_carry = 1, .n_xs = 1, .n_ys = 1, .init = &init, .xs = &xs, .reverse = reverse};
     sn_scan(g, &spec, running, &scale, &last, &ys);
     value_of(g, sn_concat(SN_TENSORS(ys, sn_reshape(last, SN_DIMS(1))), 0), 4, v);
@@ -111,7 +131,8 @@ START_TEST(branches) {
     g = open_graph();
     x = VEC(g, 3);
     other = VEC(g, 9);
-    sn_switch(sn_scalar(g, SN_TYPE_S32, which ? 0 : 17), 2, (sn_fn[]){twice, outer_value}, (void *[]){NULL, &other}, 1, &x, 1, &y);
+    sn_switch(sn_scalar(g, SN_TYPE_S32, which ? 0 : 17), 2, (sn_fn[]){twice, outer_value}, (void *[]){NULL, &other}, 1,
+              &x, 1, &y);
     value_of(g, y, 1, v);
     ck_assert_double_eq(v[0], which ? 6 : 9);
   }
@@ -119,13 +140,21 @@ START_TEST(branches) {
 END_TEST
 
 static sn_tensor kept; /* leaks out of a body below, on purpose */
-FN(leak) { UNUSED; kept = sn_sin(in[0]); out[0] = in[0]; }
+FN(leak) {
+  UNUSED;
+  kept = sn_sin(in[0]);
+  out[0] = in[0];
+}
 FN(unset) { UNUSED; }
-FN(grows) { UNUSED; out[0] = sn_concat(SN_TENSORS(in[1], in[1]), 0); }
+FN(grows) {
+  UNUSED;
+  out[0] = sn_concat(SN_TENSORS(in[1], in[1]), 0);
+}
 
 START_TEST(misuse) {
   sn_graph *g = open_graph();
-  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(2, 3), "x"), y = sn_parameter(g, SN_TYPE_S32, SN_DIMS(2, 3), "y"), r;
+  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(2, 3), "x"), y = sn_parameter(g, SN_TYPE_S32, SN_DIMS(2, 3), "y"),
+            r;
   (void)sn_add(x, y);
   (void)sn_exp(y); /* silent: the first error stays */
   expect_error(g, SN_ERR_TYPE, "f32[2,3] and s32[2,3]", __LINE__ - 2);

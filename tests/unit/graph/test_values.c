@@ -7,14 +7,15 @@
 #include "fixture.h"
 #include "sinter/files.h"
 
-#define EXPECT(g, x, tol, ...)                                                                              \
-  do {                                                                                                      \
-    const double want_[] = {__VA_ARGS__};                                                                   \
-    double got_[64];                                                                                        \
-    int n_ = (int)(sizeof want_ / sizeof *want_);                                                           \
-    value_of(g, x, n_, got_);                                                                               \
-    for (int k_ = 0; k_ < n_; k_++)                                                                         \
-      ck_assert_msg(fabs(got_[k_] - want_[k_]) <= (tol) || got_[k_] == want_[k_], "%s: element %d: %.9g, not %.9g", #x, k_, got_[k_], want_[k_]); \
+#define EXPECT(g, x, tol, ...)                                                                                      \
+  do {                                                                                                              \
+    const double want_[] = {__VA_ARGS__};                                                                           \
+    double got_[64];                                                                                                \
+    int n_ = (int)(sizeof want_ / sizeof *want_);                                                                   \
+    value_of(g, x, n_, got_);                                                                                       \
+    for (int k_ = 0; k_ < n_; k_++)                                                                                 \
+      ck_assert_msg(fabs(got_[k_] - want_[k_]) <= (tol) || got_[k_] == want_[k_], "%s: element %d: %.9g, not %.9g", \
+                    #x, k_, got_[k_], want_[k_]);                                                                   \
   } while (0)
 /* f32 results of functions of one element: a few units in the last place of values near 1 */
 #define F32 4e-7
@@ -28,13 +29,15 @@ START_TEST(broadcasting) {
   g = open_graph();
   EXPECT(g, sn_rdiv_c(6, VEC(g, 2, 3)), 0, 3, 2);
   g = open_graph();
-  EXPECT(g, sn_select(sn_gt(VEC(g, 1, -1), sn_scalar(g, SN_TYPE_F32, 0)), sn_scalar(g, SN_TYPE_F32, 7), VEC(g, 8, 9)), 0, 7, 9);
+  EXPECT(g, sn_select(sn_gt(VEC(g, 1, -1), sn_scalar(g, SN_TYPE_F32, 0)), sn_scalar(g, SN_TYPE_F32, 7), VEC(g, 8, 9)),
+         0, 7, 9);
 }
 END_TEST
 
 START_TEST(activations) {
   sn_graph *g = open_graph();
-  EXPECT(g, sn_gelu(VEC(g, -1, 0.5, 2)), F32, -0.5 * (1 + erf(-sqrt(0.5))), 0.25 * (1 + erf(0.5 * sqrt(0.5))), 1 + erf(sqrt(2)));
+  EXPECT(g, sn_gelu(VEC(g, -1, 0.5, 2)), F32, -0.5 * (1 + erf(-sqrt(0.5))), 0.25 * (1 + erf(0.5 * sqrt(0.5))),
+         1 + erf(sqrt(2)));
   g = open_graph();
   EXPECT(g, sn_gelu_tanh(VEC(g, 1)), F32, 0.5 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * 1.044715)));
   g = open_graph();
@@ -44,12 +47,14 @@ START_TEST(activations) {
   g = open_graph();
   EXPECT(g, sn_logsumexp(VEC(g, -INFINITY, -INFINITY), SN_ALL, false), 0, -INFINITY);
   g = open_graph();
-  EXPECT(g, sn_layer_norm(VEC(g, 1, 2, 3), VEC(g, 1, 1, 2), VEC(g, 0, 0, 1), 0), 1e-6, -sqrt(1.5), 0, 2 * sqrt(1.5) + 1);
+  EXPECT(g, sn_layer_norm(VEC(g, 1, 2, 3), VEC(g, 1, 1, 2), VEC(g, 0, 0, 1), 0), 1e-6, -sqrt(1.5), 0,
+         2 * sqrt(1.5) + 1);
   g = open_graph();
   EXPECT(g, sn_erf(sn_erf_inv(VEC(g, -0.9, 0.1, 0.99))), F32, -0.9, 0.1, 0.99);
   g = open_graph();
-  EXPECT(g, sn_erf(sn_erf_inv(sn_cast(VEC(g, -0.5, 0.0, 0.75, 0.999755859375, 0.99999988079071044921875), SN_TYPE_F64))), 1e-15, -0.5, 0, 0.75, 0.999755859375,
-         0.99999988079071044921875);
+  EXPECT(g,
+         sn_erf(sn_erf_inv(sn_cast(VEC(g, -0.5, 0.0, 0.75, 0.999755859375, 0.99999988079071044921875), SN_TYPE_F64))),
+         1e-15, -0.5, 0, 0.75, 0.999755859375, 0.99999988079071044921875);
   g = open_graph();
   EXPECT(g, sn_erf_inv(VEC(g, 1, -1)), 0, INFINITY, -INFINITY);
 }
@@ -70,7 +75,8 @@ START_TEST(indexing) {
   g = open_graph();
   EXPECT(g, sn_move_axis(sn_reshape(VEC(g, 0, 1, 2, 3), SN_DIMS(1, 2, 2)), 2, 0), 0, 0, 2, 1, 3);
   g = open_graph();
-  EXPECT(g, sn_scatter_rows(VEC(g, 1, 1, 1), sn_constant_data(g, SN_TYPE_S32, SN_DIMS(2), i), VEC(g, 5, 7), SN_OP_ADD), 0, 8, 1, 6);
+  EXPECT(g, sn_scatter_rows(VEC(g, 1, 1, 1), sn_constant_data(g, SN_TYPE_S32, SN_DIMS(2), i), VEC(g, 5, 7), SN_OP_ADD),
+         0, 8, 1, 6);
 }
 END_TEST
 
@@ -127,10 +133,12 @@ static void compare(const sn_array *got, sn_bundle *b, const char *name, double 
   ck_assert_ptr_nonnull(want);
   sn_array_difference diff;
   ck_assert_int_eq(sn_array_compare(got, want, rtol, atol, &diff), SN_OK);
-  ck_assert_msg(diff.n_bad == 0, "%s: element %lld is %.9g, not %.9g", name, (long long)diff.worst, diff.got, diff.want);
+  ck_assert_msg(diff.n_bad == 0, "%s: element %lld is %.9g, not %.9g", name, (long long)diff.worst, diff.got,
+                diff.want);
 }
 
-/* jax.random on the same key: bits, split and fold_in exactly, what is made of them within the program's tolerance in the index. */
+/* jax.random on the same key: bits, split and fold_in exactly, what is made of them within the program's tolerance in
+ * the index. */
 START_TEST(random_bits) {
   sn_bundle *b = golden("threefry_bits");
   sn_graph *g = open_graph();
@@ -179,7 +187,8 @@ START_TEST(random_types) { /* within [0, 1) whatever the type; half of the coins
   }
   sn_graph *g = open_graph();
   double kept[1];
-  value_of(g, sn_mean(sn_dropout(sn_full(g, SN_TYPE_F32, SN_DIMS(4096), 1), sn_key(g, 3), 0.25), SN_ALL, false), 1, kept);
+  value_of(g, sn_mean(sn_dropout(sn_full(g, SN_TYPE_F32, SN_DIMS(4096), 1), sn_key(g, 3), 0.25), SN_ALL, false), 1,
+           kept);
   ck_assert_double_eq_tol(kept[0], 1, 0.05); /* deviation sqrt(1/3 / 4096) = 0.009 */
 }
 END_TEST

@@ -37,7 +37,8 @@ void run_f64(const sn_module *m, int n, double *const *args, int n_out, double *
   sn_array *in[64], *result = NULL;
   sn_diag *d;
   ck_assert_int_eq(sn_diag_create(&d), SN_OK);
-  for (int k = 0; k < n; k++) ck_assert_int_eq(sn_array_create_from(m->entry->params[k]->shape, args[k], &in[k]), SN_OK);
+  for (int k = 0; k < n; k++)
+    ck_assert_int_eq(sn_array_create_from(m->entry->params[k]->shape, args[k], &in[k]), SN_OK);
   sn_eval_options o;
   sn_eval_options_init(&o);
   sn_status s = sn_eval(d, m, &o, n, in, &result);
@@ -66,7 +67,7 @@ sn_module *finish(sn_graph *g, const char *name) {
   return m;
 }
 
-/* ---- gradients ---------------------------------------------------------------------------------------------------------- */
+/* ---- gradients ---- */
 
 static double dot(int64_t n, const double *x, const double *y) {
   double s = 0;
@@ -82,7 +83,8 @@ static sn_graph *inputs(const char *name, int n, const in_spec *s, sn_tensor *x)
 }
 
 /* y alone, at args + h * v. */
-static double *value_at(const char *name, sn_fn fn, void *ctx, int n, const in_spec *s, double *const *args, double *const *v, double h, int64_t *count) {
+static double *value_at(const char *name, sn_fn fn, void *ctx, int n, const in_spec *s, double *const *args,
+                        double *const *v, double h, int64_t *count) {
   sn_tensor x[MAX_IN + 1], y = {0};
   sn_graph *g = inputs(name, n, s, x);
   fn(ctx, g, n, x, 1, &y);
@@ -105,7 +107,8 @@ static double *value_at(const char *name, sn_fn fn, void *ctx, int n, const in_s
 static void check_modes(const char *name, sn_fn fn, void *ctx, int n, const in_spec *s, uint64_t *seed, int skip) {
   double *args[MAX_IN + 1] = {NULL}, *v[MAX_IN + 1] = {NULL};
   for (int k = 0; k < n; k++) args[k] = draw(&s[k], seed), v[k] = draw_from(count_of(&s[k]), -1, 1, seed);
-  /* Central differences at h are off by h^2 f''' / 6 and by rounding / h: 1e-5 leaves about 1e-9 of each for values of size 1. */
+  /* Central differences at h are off by h^2 f''' / 6 and by rounding / h: 1e-5 leaves about 1e-9 of each for values of
+   * size 1. */
   const double h = 1e-5;
   int64_t ny;
   double *up = value_at(name, fn, ctx, n, s, args, v, h, &ny), *down = value_at(name, fn, ctx, n, s, args, v, -h, &ny);
@@ -137,14 +140,17 @@ static void check_modes(const char *name, sn_fn fn, void *ctx, int n, const in_s
     double diff = (up[j] - down[j]) / (2 * h);
     fd += diff * w[j];
     scale = fmax(scale, fabs(diff));
-    if (forward) ck_assert_msg(fabs(diff - out[0][j]) <= 2e-6 * scale, "%s: element %lld: forward %.12g, differences %.12g", name, (long long)j, out[0][j], diff);
+    if (forward)
+      ck_assert_msg(fabs(diff - out[0][j]) <= 2e-6 * scale, "%s: element %lld: forward %.12g, differences %.12g", name,
+                    (long long)j, out[0][j], diff);
   }
   if (reverse) {
     for (int k = 0; k < n; k++) vback += dot(count_of(&s[k]), v[k], out[forward + k]);
     double exact = forward ? dot(ny, out[0], w) : fd;
     /* the two modes differ by rounding of sums alone */
     double tol = forward ? 1e-9 : 2e-6;
-    ck_assert_msg(fabs(vback - exact) <= tol * scale * (double)(ny + 1), "%s: <v, J'w> %.15g, <Jv, w> %.15g", name, vback, exact);
+    ck_assert_msg(fabs(vback - exact) <= tol * scale * (double)(ny + 1), "%s: <v, J'w> %.15g, <Jv, w> %.15g", name,
+                  vback, exact);
   }
   for (int k = 0; k < n_out; k++) free(out[k]);
   for (int k = 0; k < n; k++) free(args[k]), free(v[k]);
@@ -152,7 +158,8 @@ static void check_modes(const char *name, sn_fn fn, void *ctx, int n, const in_s
   sn_module_destroy(m);
 }
 
-/* x -> sum over inputs of <gradient of sum(fn^2), fixed weights>: differentiating this differentiates the derivative. */
+/* x -> sum over inputs of <gradient of sum(fn^2), fixed weights>: differentiating this differentiates the derivative.
+ */
 void gradient_of(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   const under_test *u = ctx;
   (void)n_out;

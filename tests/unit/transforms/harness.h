@@ -33,11 +33,13 @@ double *draw(const in_spec *s, uint64_t *seed);
 int64_t count_of(const in_spec *s);
 
 bool case_wanted(const grad_case *c);
-/* Forward against central differences, <Jv, w> against <v, J'w>, and (unless skipped) the same for the gradient function itself. */
+/* Forward against central differences, <Jv, w> against <v, J'w>, and (unless skipped) the same for the gradient
+ * function itself. */
 void check_gradients(const grad_case *c);
 /* vmap along axis 0 of any subset of the inputs against the function on each slice. */
 void check_batching(const grad_case *c);
-/* A function and its context; gradient_of(that) is a scalar made of its gradients, so that derivatives of derivatives can be checked. */
+/* A function and its context; gradient_of(that) is a scalar made of its gradients, so that derivatives of derivatives
+ * can be checked. */
 typedef struct under_test {
   sn_fn fn;
   void *ctx;

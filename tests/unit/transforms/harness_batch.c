@@ -38,7 +38,8 @@ static void check_batch_subset(const grad_case *c, unsigned subset, sn_fn fn, vo
   run_f64(m, c->n, args, 2, out);
   for (int64_t j = 0; j < n; j++) {
     double tol = 1e-10 * fmax(1, fabs(out[1][j])); /* sums may be taken in another order */
-    ck_assert_msg(fabs(out[0][j] - out[1][j]) <= tol, "%s (subset %u): element %lld: vmap %.15g, loop %.15g", c->name, subset, (long long)j, out[0][j], out[1][j]);
+    ck_assert_msg(fabs(out[0][j] - out[1][j]) <= tol, "%s (subset %u): element %lld: vmap %.15g, loop %.15g", c->name,
+                  subset, (long long)j, out[0][j], out[1][j]);
   }
   for (int k = 0; k < c->n; k++) free(args[k]);
   free(out[0]), free(out[1]);
@@ -52,4 +53,3 @@ void check_batching(const grad_case *c) {
   under_test u = {c->fn, NULL};
   check_batch_subset(c, (1u << c->n) - 1, gradient_of, &u);
 }
-

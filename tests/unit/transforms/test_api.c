@@ -33,13 +33,17 @@ static sn_tensor zero_max(sn_tensor x) { return sn_maximum_c(x, 0); }
 static sn_tensor zero_min(sn_tensor x) { return sn_minimum(sn_scalar_like(x, 0), x); }
 static sn_tensor relu(sn_tensor x) { return sn_relu(x); }
 static sn_tensor three_equal(sn_tensor x) { return sn_max(sn_broadcast_to(x, SN_DIMS(3)), SN_ALL, false); }
-static sn_tensor first_of_four(sn_tensor x) { return sn_max(sn_stack(SN_TENSORS(x, sn_full_like(x, 2), sn_full_like(x, 2), sn_full_like(x, 2)), 0), SN_ALL, false); }
+static sn_tensor first_of_four(sn_tensor x) {
+  return sn_max(sn_stack(SN_TENSORS(x, sn_full_like(x, 2), sn_full_like(x, 2), sn_full_like(x, 2)), 0), SN_ALL, false);
+}
 static sn_tensor softplus0(sn_tensor x) { return sn_softplus(x); }
 static sn_tensor absolute(sn_tensor x) { return sn_abs(x); }
 static sn_tensor stopped(sn_tensor x) { return sn_mul(x, sn_stop_gradient(x)); }
 static sn_tensor power_zero(sn_tensor x) { return sn_pow(x, sn_scalar_like(x, 0)); }
 static sn_tensor lonely(sn_tensor x) { return sn_mul_c(sn_stop_gradient(x), 3); }
-static sn_tensor softmax_far(sn_tensor x) { return sn_index(sn_softmax(sn_stack(SN_TENSORS(x, sn_neg(x)), 0), 0), 0, 0); }
+static sn_tensor softmax_far(sn_tensor x) {
+  return sn_index(sn_softmax(sn_stack(SN_TENSORS(x, sn_neg(x)), 0), 0), 0, 0);
+}
 
 START_TEST(ties_and_edges) {
   ck_assert_double_eq(slope(zero_max, 0), 0.5); /* ties share equally */
@@ -81,7 +85,8 @@ static int count_op(const sn_module *m, sn_opcode op) {
 
 START_TEST(lean) { /* a linear layer's gradients are two products and a sum: no transposes, no products with ones */
   sn_graph *g = open_graph();
-  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(8, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 5), "w"), b = sn_parameter(g, SN_TYPE_F32, SN_DIMS(5), "b");
+  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(8, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 5), "w"),
+            b = sn_parameter(g, SN_TYPE_F32, SN_DIMS(5), "b");
   sn_tensor wrt[3] = {x, w, b}, d[3];
   sn_grad(sn_sum(sn_tanh(sn_add(sn_matmul(x, w), b)), SN_ALL, false), 3, wrt, d);
   for (int k = 0; k < 3; k++) sn_output(g, d[k], NULL);
@@ -94,11 +99,15 @@ START_TEST(lean) { /* a linear layer's gradients are two products and a sum: no 
 }
 END_TEST
 
-FN(block) { UNUSED; out[0] = sn_tanh(sn_matmul(sn_tanh(sn_matmul(in[0], in[1])), in[1])); }
+FN(block) {
+  UNUSED;
+  out[0] = sn_tanh(sn_matmul(sn_tanh(sn_matmul(in[0], in[1])), in[1]));
+}
 
 START_TEST(checkpoint_marks) {
   sn_graph *g = open_graph();
-  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "w"), a[2] = {x, w}, y, d;
+  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "w"),
+            a[2] = {x, w}, y, d;
   sn_checkpoint(g, block, NULL, 2, a, 1, &y);
   sn_grad(sn_sum(y, SN_ALL, false), 1, &w, &d);
   sn_output(g, y, NULL);
@@ -130,8 +139,14 @@ START_TEST(no_rule) {
 }
 END_TEST
 
-FN(grows) { UNUSED; out[0] = sn_lt(sn_sum(in[0], SN_ALL, false), sn_scalar(g, SN_TYPE_F32, 10)); }
-FN(doubles) { UNUSED; out[0] = sn_add(in[0], in[0]); }
+FN(grows) {
+  UNUSED;
+  out[0] = sn_lt(sn_sum(in[0], SN_ALL, false), sn_scalar(g, SN_TYPE_F32, 10));
+}
+FN(doubles) {
+  UNUSED;
+  out[0] = sn_add(in[0], in[0]);
+}
 
 START_TEST(unknown_length) {
   sn_graph *g = open_graph();
@@ -159,7 +174,8 @@ START_TEST(misuse) {
   sn_graph_destroy(g);
 
   g = open_graph();
-  sn_tensor two[2] = {sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 2), "a"), sn_parameter(g, SN_TYPE_F32, SN_DIMS(4, 2), "b")};
+  sn_tensor two[2] = {sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 2), "a"),
+                      sn_parameter(g, SN_TYPE_F32, SN_DIMS(4, 2), "b")};
   sn_vmap(g, doubles, NULL, 2, two, NULL, 1, NULL, &d);
   check_error(g, SN_ERR_SHAPE, "4 examples");
   sn_graph_destroy(g);
@@ -179,13 +195,17 @@ START_TEST(integers) {
 }
 END_TEST
 
-FN(scanned) { UNUSED; out[0] = sn_tanh(sn_mul(in[0], in[0])); }
+FN(scanned) {
+  UNUSED;
+  out[0] = sn_tanh(sn_mul(in[0], in[0]));
+}
 
 static sn_status build_everything(sn_diag *d_out) {
   sn_graph *g;
   sn_status s = sn_graph_create("memory", &g);
   if (s != SN_OK) return s;
-  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "w"), a[2] = {x, w}, y, d[2], v;
+  sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "x"), w = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3, 3), "w"),
+            a[2] = {x, w}, y, d[2], v;
   sn_checkpoint(g, block, NULL, 2, a, 1, &y);
   sn_scan_spec spec = {.n_carry = 1, .init = &y, .length = 3};
   sn_scan(g, &spec, scanned, NULL, &y, NULL);

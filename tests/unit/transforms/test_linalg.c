@@ -9,7 +9,10 @@ static sn_tensor definite(sn_tensor x) {
   sn_tensor eye = sn_mul_c(sn_eye(x.graph, SN_TYPE_F64, n, n), 2);
   return sn_add(sn_matmul(x, sn_swap_axes(x, -1, -2)), eye);
 }
-FN(f_cholesky) { UNUSED; out[0] = sn_cholesky(definite(in[0])); }
+FN(f_cholesky) {
+  UNUSED;
+  out[0] = sn_cholesky(definite(in[0]));
+}
 FN(f_cholesky_upper) {
   UNUSED;
   sn_tensor a = definite(in[0]);
@@ -24,7 +27,11 @@ static sn_tensor regular(sn_tensor x) { /* far from singular */
   int64_t n = sn_tensor_dim(x, -1);
   return sn_add(x, sn_mul_c(sn_eye(x.graph, SN_TYPE_F64, n, n), 3));
 }
-#define SOLVE(name, left, lower, unit, op) FN(name) { UNUSED; out[0] = sn_triangular_solve(regular(in[0]), in[1], left, lower, unit, op); }
+#define SOLVE(name, left, lower, unit, op)                                      \
+  FN(name) {                                                                    \
+    UNUSED;                                                                     \
+    out[0] = sn_triangular_solve(regular(in[0]), in[1], left, lower, unit, op); \
+  }
 SOLVE(f_solve, true, true, false, SN_TRANSPOSE_NO_TRANSPOSE)
 SOLVE(f_solve_upper_t, true, false, false, SN_TRANSPOSE_TRANSPOSE)
 SOLVE(f_solve_right, false, true, false, SN_TRANSPOSE_NO_TRANSPOSE)
@@ -38,12 +45,30 @@ FN(f_solve_complex) {
 }
 
 static sn_tensor both(sn_tensor z) { return sn_concat(SN_TENSORS(sn_real(z), sn_imag(z)), 0); }
-FN(f_fft) { UNUSED; out[0] = both(sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_FFT, SN_DIMS(6))); }
-FN(f_ifft) { UNUSED; out[0] = both(sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IFFT, SN_DIMS(6))); }
-FN(f_rfft) { UNUSED; out[0] = both(sn_fft(in[0], SN_FFT_TYPE_RFFT, SN_DIMS(6))); }
-FN(f_rfft_odd) { UNUSED; out[0] = both(sn_fft(in[0], SN_FFT_TYPE_RFFT, SN_DIMS(3, 5))); }
-FN(f_irfft) { UNUSED; out[0] = sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IRFFT, SN_DIMS(6)); }
-FN(f_irfft_odd) { UNUSED; out[0] = sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IRFFT, SN_DIMS(7)); }
+FN(f_fft) {
+  UNUSED;
+  out[0] = both(sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_FFT, SN_DIMS(6)));
+}
+FN(f_ifft) {
+  UNUSED;
+  out[0] = both(sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IFFT, SN_DIMS(6)));
+}
+FN(f_rfft) {
+  UNUSED;
+  out[0] = both(sn_fft(in[0], SN_FFT_TYPE_RFFT, SN_DIMS(6)));
+}
+FN(f_rfft_odd) {
+  UNUSED;
+  out[0] = both(sn_fft(in[0], SN_FFT_TYPE_RFFT, SN_DIMS(3, 5)));
+}
+FN(f_irfft) {
+  UNUSED;
+  out[0] = sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IRFFT, SN_DIMS(6));
+}
+FN(f_irfft_odd) {
+  UNUSED;
+  out[0] = sn_fft(sn_complex(in[0], in[1]), SN_FFT_TYPE_IRFFT, SN_DIMS(7));
+}
 
 FN(f_batch_norm) {
   UNUSED;
@@ -79,17 +104,30 @@ FN(f_scan_op) {
   out[0] = sn_concat(SN_TENSORS(r[0], sn_reshape(r[1], SN_DIMS(3, 1))), 1);
 }
 
-#define S(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0, 0}
-#define P(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0.5, 1.5}
+#define S(...) \
+  { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0, 0 }
+#define P(...) \
+  { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0.5, 1.5 }
 static const grad_case cases[] = {
-    {"cholesky", f_cholesky, 1, {S(3, 3)}, 0}, {"cholesky batch", f_cholesky, 1, {S(2, 3, 3)}, 0}, {"cholesky upper", f_cholesky_upper, 1, {S(3, 3)}, 0},
-    {"cholesky lower only", f_cholesky_lower_only, 2, {S(3, 3), S(3, 3)}, 0}, {"solve", f_solve, 2, {S(3, 3), S(3, 2)}, 0},
-    {"solve upper transposed", f_solve_upper_t, 2, {S(2, 3, 3), S(2, 3, 2)}, 0}, {"solve right", f_solve_right, 2, {S(3, 3), S(2, 3)}, 0},
-    {"solve right transposed", f_solve_right_t, 2, {S(3, 3), S(2, 3)}, 0}, {"solve adjoint", f_solve_adjoint, 2, {S(3, 3), S(3, 2)}, 0},
-    {"solve complex", f_solve_complex, 2, {S(3, 3), S(3, 3)}, 0}, {"fft", f_fft, 2, {S(2, 6), S(2, 6)}, 0}, {"ifft", f_ifft, 2, {S(6), S(6)}, 0},
-    {"rfft", f_rfft, 1, {S(2, 6)}, 0}, {"rfft odd", f_rfft_odd, 1, {S(3, 5)}, 0}, {"irfft", f_irfft, 2, {S(2, 4), S(2, 4)}, 0},
-    {"irfft odd", f_irfft_odd, 2, {S(4), S(4)}, 0}, {"batch norm", f_batch_norm, 3, {S(4, 3, 2), S(3), S(3)}, SKIP_BATCH},
-    {"batch norm inference", f_batch_norm_inference, 3, {S(4, 3), S(3), S(3)}, SKIP_BATCH}, {"scan op", f_scan_op, 2, {P(3, 4), S(3)}, SKIP_BATCH},
+    {"cholesky", f_cholesky, 1, {S(3, 3)}, 0},
+    {"cholesky batch", f_cholesky, 1, {S(2, 3, 3)}, 0},
+    {"cholesky upper", f_cholesky_upper, 1, {S(3, 3)}, 0},
+    {"cholesky lower only", f_cholesky_lower_only, 2, {S(3, 3), S(3, 3)}, 0},
+    {"solve", f_solve, 2, {S(3, 3), S(3, 2)}, 0},
+    {"solve upper transposed", f_solve_upper_t, 2, {S(2, 3, 3), S(2, 3, 2)}, 0},
+    {"solve right", f_solve_right, 2, {S(3, 3), S(2, 3)}, 0},
+    {"solve right transposed", f_solve_right_t, 2, {S(3, 3), S(2, 3)}, 0},
+    {"solve adjoint", f_solve_adjoint, 2, {S(3, 3), S(3, 2)}, 0},
+    {"solve complex", f_solve_complex, 2, {S(3, 3), S(3, 3)}, 0},
+    {"fft", f_fft, 2, {S(2, 6), S(2, 6)}, 0},
+    {"ifft", f_ifft, 2, {S(6), S(6)}, 0},
+    {"rfft", f_rfft, 1, {S(2, 6)}, 0},
+    {"rfft odd", f_rfft_odd, 1, {S(3, 5)}, 0},
+    {"irfft", f_irfft, 2, {S(2, 4), S(2, 4)}, 0},
+    {"irfft odd", f_irfft_odd, 2, {S(4), S(4)}, 0},
+    {"batch norm", f_batch_norm, 3, {S(4, 3, 2), S(3), S(3)}, SKIP_BATCH},
+    {"batch norm inference", f_batch_norm_inference, 3, {S(4, 3), S(3), S(3)}, SKIP_BATCH},
+    {"scan op", f_scan_op, 2, {P(3, 4), S(3)}, SKIP_BATCH},
 };
 
 START_TEST(gradients) { check_gradients(&cases[_i]); }

@@ -5,7 +5,13 @@
 #include "cases.h"
 #include "harness.h"
 
-#define IN(name, expr) FN(name) { UNUSED; sn_tensor x = in[0], y = in[1], z = in[2]; (void)x, (void)y, (void)z; out[0] = expr; }
+#define IN(name, expr)                         \
+  FN(name) {                                   \
+    UNUSED;                                    \
+    sn_tensor x = in[0], y = in[1], z = in[2]; \
+    (void)x, (void)y, (void)z;                 \
+    out[0] = expr;                             \
+  }
 static const int32_t some_rows[4] = {2, 0, 2, 1};
 static sn_tensor rows(sn_graph *g) { return sn_constant_data(g, SN_TYPE_S32, SN_DIMS(4), some_rows); }
 static const int32_t wild_rows[4] = {2, -3, 7, 1}; /* gather clamps them, scatter drops them */
@@ -17,8 +23,14 @@ IN(f_broadcast_to, sn_sin(sn_broadcast_to(x, SN_DIMS(2, 3, 4))))
 IN(f_reshape, sn_sin(sn_reshape(x, SN_DIMS(2, -1))))
 IN(f_transpose, sn_sin(sn_transpose(x, SN_DIMS(2, 0, 1))))
 IN(f_reverse, sn_mul(sn_reverse(x, SN_DIMS(0, -1)), x))
-FN(f_slice) { UNUSED; out[0] = sn_sin(sn_slice(in[0], (int64_t[]){1, 0}, (int64_t[]){5, 6}, (int64_t[]){2, 3})); }
-FN(f_pad) { UNUSED; out[0] = sn_sin(sn_pad(in[0], (int64_t[]){1, -1}, (int64_t[]){2, 1}, (int64_t[]){0, 2}, 0.5)); }
+FN(f_slice) {
+  UNUSED;
+  out[0] = sn_sin(sn_slice(in[0], (int64_t[]){1, 0}, (int64_t[]){5, 6}, (int64_t[]){2, 3}));
+}
+FN(f_pad) {
+  UNUSED;
+  out[0] = sn_sin(sn_pad(in[0], (int64_t[]){1, -1}, (int64_t[]){2, 1}, (int64_t[]){0, 2}, 0.5));
+}
 FN(f_pad_value) {
   UNUSED;
   int64_t p[6] = {1, 2, 1, -1, 0, 0};
@@ -48,7 +60,11 @@ FN(f_gather) { /* windows of 2 x 2 at three places */
   UNUSED;
   static const int32_t places[6] = {0, 0, 2, 1, 9, 9};
   sn_tensor i = sn_constant_data(g, SN_TYPE_S32, SN_DIMS(3, 2), places);
-  sn_gather_dims d = {.n_offset = 2, .offset_dims = (int64_t[]){0, 2}, .n_start_map = 2, .start_index_map = (int64_t[]){0, 1}, .index_vector_dim = 1,
+  sn_gather_dims d = {.n_offset = 2,
+                      .offset_dims = (int64_t[]){0, 2},
+                      .n_start_map = 2,
+                      .start_index_map = (int64_t[]){0, 1},
+                      .index_vector_dim = 1,
                       .slice_sizes = (int64_t[]){2, 2}};
   out[0] = sn_sin(sn_gather(in[0], i, &d));
 }
@@ -60,19 +76,41 @@ IN(f_einsum_three, sn_einsum("ij,jk,kl->il", 3, in))
 IN(f_einsum_diag, sn_einsum("ii->i", 1, in))
 IN(f_einsum_sum, sn_einsum("ij,j", 2, in))
 IN(f_outer, sn_einsum("i,j->ij", 2, in))
-FN(f_attention) { UNUSED; sn_attention_options o = {.causal = true}; out[0] = sn_attention(in[0], in[1], in[2], &o); }
-#define CONV(name, ...) FN(name) { UNUSED; sn_conv_options o = {__VA_ARGS__}; out[0] = sn_conv(in[0], in[1], &o); }
-#define L(...) (const int64_t[]){__VA_ARGS__}
+FN(f_attention) {
+  UNUSED;
+  sn_attention_options o = {.causal = true};
+  out[0] = sn_attention(in[0], in[1], in[2], &o);
+}
+#define CONV(name, ...)                 \
+  FN(name) {                            \
+    UNUSED;                             \
+    sn_conv_options o = {__VA_ARGS__};  \
+    out[0] = sn_conv(in[0], in[1], &o); \
+  }
+#define L(...) \
+  (const int64_t[]) { __VA_ARGS__ }
 CONV(f_conv_patch, .stride = L(2, 2))
 CONV(f_conv_same, .padding = SN_PAD_SAME, .stride = L(2, 1))
-CONV(f_conv_all, .layout = SN_NCHW, .padding = SN_PAD_EXPLICIT, .low = L(1, 2), .high = L(2, 0), .stride = L(2, 1), .input_dilation = L(1, 2), .kernel_dilation = L(2, 1))
+CONV(f_conv_all, .layout = SN_NCHW, .padding = SN_PAD_EXPLICIT, .low = L(1, 2), .high = L(2, 0), .stride = L(2, 1),
+     .input_dilation = L(1, 2), .kernel_dilation = L(2, 1))
 CONV(f_conv_groups, .groups = 2, .padding = SN_PAD_SAME)
 CONV(f_conv_groups_nchw, .groups = 2, .layout = SN_NCHW, .stride = L(2))
 FN(f_conv_batch_groups) {
   UNUSED;
   sn_window_dim w = {.size = 2, .stride = 1, .pad_low = 1, .lhs_dilate = 1, .rhs_dilate = 1, .reversal = true};
-  sn_conv_dims d = {.n_spatial = 1, .input_batch = 0, .input_feature = 2, .kernel_input_feature = 1, .kernel_output_feature = 2, .output_batch = 0,
-                    .output_feature = 2, .input_spatial = L(1), .kernel_spatial = L(0), .output_spatial = L(1), .input_rank = 3, .kernel_rank = 3, .output_rank = 3};
+  sn_conv_dims d = {.n_spatial = 1,
+                    .input_batch = 0,
+                    .input_feature = 2,
+                    .kernel_input_feature = 1,
+                    .kernel_output_feature = 2,
+                    .output_batch = 0,
+                    .output_feature = 2,
+                    .input_spatial = L(1),
+                    .kernel_spatial = L(0),
+                    .output_spatial = L(1),
+                    .input_rank = 3,
+                    .kernel_rank = 3,
+                    .output_rank = 3};
   out[0] = sn_convolution(in[0], in[1], &(sn_window){1, &w}, &d, 1, 2);
 }
 
@@ -106,8 +144,16 @@ IN(f_cumsum_back, sn_sin(sn_cumsum(x, 0, true)))
 IN(f_cumprod, sn_sin(sn_cumprod(x, 1, false)))
 IN(f_cummax, sn_sin(sn_cummax(x, 1, false)))
 IN(f_cumprod_long, sn_sin(sn_cumprod(x, 0, true)))
-FN(f_max_pool) { UNUSED; sn_pool_options o = {.window = L(2, 2), .stride = L(2, 1), .padding = SN_PAD_SAME}; out[0] = sn_sin(sn_max_pool(in[0], &o)); }
-FN(f_avg_pool) { UNUSED; sn_pool_options o = {.window = L(2, 2), .stride = L(1, 2), .padding = SN_PAD_SAME}; out[0] = sn_sin(sn_avg_pool(in[0], &o)); }
+FN(f_max_pool) {
+  UNUSED;
+  sn_pool_options o = {.window = L(2, 2), .stride = L(2, 1), .padding = SN_PAD_SAME};
+  out[0] = sn_sin(sn_max_pool(in[0], &o));
+}
+FN(f_avg_pool) {
+  UNUSED;
+  sn_pool_options o = {.window = L(2, 2), .stride = L(1, 2), .padding = SN_PAD_SAME};
+  out[0] = sn_sin(sn_avg_pool(in[0], &o));
+}
 FN(f_window_dilated) {
   UNUSED;
   sn_window_dim w[2] = {{2, 2, 1, 1, 1, 2, false}, {2, 1, 0, 1, 2, 1, false}};
@@ -124,37 +170,95 @@ FN(f_select_and_scatter) {
   out[0] = sn_sin(sn_select_and_scatter(SN_DIRECTION_GE, SN_OP_ADD, in[0], in[1], 0, &(sn_window){2, w}));
 }
 IN(f_sort, sn_mul(sn_sort(x, 1, false), sn_iota(g, SN_TYPE_F64, SN_DIMS(3, 4), 1)))
-FN(f_sort_by) { UNUSED; sn_tensor r[2]; sn_sort_by(2, in, 0, true, r); out[0] = sn_sin(sn_mul(r[0], sn_cumsum(r[1], 0, false))); }
-FN(f_topk) { UNUSED; sn_tensor v, i; sn_topk(in[0], 2, &v, &i); out[0] = sn_mul(v, sn_square(v)); }
+FN(f_sort_by) {
+  UNUSED;
+  sn_tensor r[2];
+  sn_sort_by(2, in, 0, true, r);
+  out[0] = sn_sin(sn_mul(r[0], sn_cumsum(r[1], 0, false)));
+}
+FN(f_topk) {
+  UNUSED;
+  sn_tensor v, i;
+  sn_topk(in[0], 2, &v, &i);
+  out[0] = sn_mul(v, sn_square(v));
+}
 IN(f_one_hot, sn_mul(x, sn_one_hot(rows(g), 3, SN_TYPE_F64)))
 
-#define S(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0, 0}
-#define P(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0.5, 1.5}
+#define S(...) \
+  { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0, 0 }
+#define P(...) \
+  { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, 0.5, 1.5 }
 static const grad_case cases[] = {
-    {"broadcast", f_broadcast, 1, {S(3, 4)}, 0}, {"broadcast_to", f_broadcast_to, 1, {S(3, 1)}, 0}, {"reshape", f_reshape, 1, {S(3, 4)}, 0},
-    {"transpose", f_transpose, 1, {S(2, 3, 4)}, 0}, {"reverse", f_reverse, 1, {S(2, 3, 4)}, 0}, {"slice", f_slice, 1, {S(6, 7)}, 0}, {"pad", f_pad, 1, {S(3, 4)}, 0},
-    {"pad value", f_pad_value, 2, {S(3, 4), {0, {0}, 0, 0}}, 0}, {"concat", f_concat, 2, {S(2, 3), S(2, 1)}, 0}, {"stack", f_stack, 2, {S(2, 3), S(2, 3)}, 0},
-    {"index", f_index, 1, {S(3, 4)}, 0}, {"dynamic_slice", f_dynamic_slice, 1, {S(4, 3)}, 0}, {"dynamic_update_slice", f_dynamic_update, 2, {S(3, 4), S(3, 2)}, 0},
-    {"tril", f_tril, 1, {S(3, 4)}, 0}, {"take", f_take, 1, {S(3, 4)}, 0}, {"take axis 1", f_take1, 1, {S(3, 4)}, 0}, {"take_along", f_take_along, 1, {S(4, 3)}, 0},
-    {"gather", f_gather, 1, {S(4, 3)}, 0}, {"scatter add", f_scatter_add, 2, {S(3, 2), S(4, 2)}, 0}, {"scatter add, wild", f_scatter_add_wild, 2, {S(3, 2), S(4, 2)}, 0},
-    {"scatter set", f_scatter_set, 2, {S(3, 2), S(4, 2)}, 0}, {"scatter set, wild", f_scatter_set_wild, 2, {S(3, 2), S(4, 2)}, 0},
-    {"scatter max", f_scatter_max, 2, {S(3, 2), S(4, 2)}, SKIP_SECOND}, {"scatter mul", f_scatter_mul, 2, {P(3, 2), P(4, 2)}, 0},
-    {"matmul", f_matmul, 2, {S(3, 4), S(4, 2)}, 0}, {"matmul batch", f_matmul, 2, {S(2, 3, 4), S(2, 4, 2)}, 0}, {"matmul stretch", f_matmul, 2, {S(2, 1, 3, 4), S(3, 4, 2)}, 0},
-    {"matmul vector", f_matmul, 2, {S(4), S(2, 4, 3)}, 0}, {"matvec", f_matmul, 2, {S(2, 3, 4), S(4)}, 0}, {"einsum attention", f_einsum_bhqk, 2, {S(2, 3, 2, 4), S(2, 5, 2, 4)}, 0},
-    {"einsum swapped", f_einsum_swap, 2, {S(2, 3, 4), S(3, 5, 2)}, 0}, {"einsum three", f_einsum_three, 3, {S(2, 3), S(3, 4), S(4, 2)}, 0},
-    {"einsum diagonal", f_einsum_diag, 1, {S(3, 3)}, 0}, {"einsum sum", f_einsum_sum, 2, {S(2, 3), S(3)}, 0}, {"outer", f_outer, 2, {S(3), S(4)}, 0},
-    {"attention", f_attention, 3, {S(2, 3, 2, 4), S(2, 3, 1, 4), S(2, 3, 1, 4)}, SKIP_SECOND}, {"conv patch", f_conv_patch, 2, {S(2, 4, 4, 3), S(2, 2, 3, 2)}, 0},
-    {"conv same", f_conv_same, 2, {S(1, 5, 4, 2), S(3, 2, 2, 3)}, 0}, {"conv everything", f_conv_all, 2, {S(2, 2, 5, 4), S(3, 2, 2, 3)}, 0},
-    {"conv groups", f_conv_groups, 2, {S(1, 4, 3, 4), S(2, 3, 2, 6)}, 0}, {"conv groups nchw", f_conv_groups_nchw, 2, {S(2, 4, 5), S(2, 2, 3)}, 0},
-    {"conv batch groups", f_conv_batch_groups, 2, {S(4, 3, 2), S(2, 2, 4)}, 0}, {"sum", f_sum, 1, {S(3, 4)}, 0}, {"sum keep", f_sum_keep, 1, {S(3, 4)}, 0},
-    {"mean", f_mean, 1, {S(3, 4)}, 0}, {"var", f_var, 1, {S(3, 4)}, 0}, {"max", f_max, 1, {S(3, 4)}, SKIP_SECOND}, {"min", f_min, 1, {S(3, 4)}, SKIP_SECOND},
-    {"prod", f_prod, 1, {S(3, 4)}, 0}, {"norm2", f_norm2, 1, {S(3, 4)}, 0}, {"softmax", f_softmax, 1, {S(3, 4)}, 0}, {"softmax axis 0", f_softmax0, 1, {S(3, 4)}, 0},
-    {"log_softmax", f_log_softmax, 1, {S(3, 4)}, 0}, {"logsumexp", f_logsumexp, 1, {S(3, 4)}, 0}, {"layer_norm", f_layer_norm, 3, {S(3, 4), S(4), S(4)}, 0},
-    {"reduce_fn", f_reduce_fn, 2, {S(2, 3), S(2, 3)}, 0}, {"cumsum", f_cumsum, 1, {S(3, 4)}, 0}, {"cumsum reverse", f_cumsum_back, 1, {S(3, 4)}, 0},
-    {"cumprod", f_cumprod, 1, {S(3, 4)}, 0}, {"cummax", f_cummax, 1, {S(3, 4)}, SKIP_SECOND}, {"cumprod long", f_cumprod_long, 1, {S(6, 2)}, 0},
-    {"max_pool", f_max_pool, 1, {S(2, 4, 3, 2)}, SKIP_SECOND}, {"avg_pool", f_avg_pool, 1, {S(2, 4, 3, 2)}, 0}, {"window dilated", f_window_dilated, 1, {S(5, 4)}, 0},
-    {"window product", f_window_mul, 1, {S(3, 4)}, 0}, {"select_and_scatter", f_select_and_scatter, 2, {S(4, 4), S(2, 2)}, SKIP_SECOND}, {"sort", f_sort, 1, {S(3, 4)}, 0},
-    {"sort_by", f_sort_by, 2, {S(5), S(5)}, 0}, {"topk", f_topk, 1, {S(3, 5)}, 0}, {"one_hot", f_one_hot, 1, {S(4, 3)}, 0},
+    {"broadcast", f_broadcast, 1, {S(3, 4)}, 0},
+    {"broadcast_to", f_broadcast_to, 1, {S(3, 1)}, 0},
+    {"reshape", f_reshape, 1, {S(3, 4)}, 0},
+    {"transpose", f_transpose, 1, {S(2, 3, 4)}, 0},
+    {"reverse", f_reverse, 1, {S(2, 3, 4)}, 0},
+    {"slice", f_slice, 1, {S(6, 7)}, 0},
+    {"pad", f_pad, 1, {S(3, 4)}, 0},
+    {"pad value", f_pad_value, 2, {S(3, 4), {0, {0}, 0, 0}}, 0},
+    {"concat", f_concat, 2, {S(2, 3), S(2, 1)}, 0},
+    {"stack", f_stack, 2, {S(2, 3), S(2, 3)}, 0},
+    {"index", f_index, 1, {S(3, 4)}, 0},
+    {"dynamic_slice", f_dynamic_slice, 1, {S(4, 3)}, 0},
+    {"dynamic_update_slice", f_dynamic_update, 2, {S(3, 4), S(3, 2)}, 0},
+    {"tril", f_tril, 1, {S(3, 4)}, 0},
+    {"take", f_take, 1, {S(3, 4)}, 0},
+    {"take axis 1", f_take1, 1, {S(3, 4)}, 0},
+    {"take_along", f_take_along, 1, {S(4, 3)}, 0},
+    {"gather", f_gather, 1, {S(4, 3)}, 0},
+    {"scatter add", f_scatter_add, 2, {S(3, 2), S(4, 2)}, 0},
+    {"scatter add, wild", f_scatter_add_wild, 2, {S(3, 2), S(4, 2)}, 0},
+    {"scatter set", f_scatter_set, 2, {S(3, 2), S(4, 2)}, 0},
+    {"scatter set, wild", f_scatter_set_wild, 2, {S(3, 2), S(4, 2)}, 0},
+    {"scatter max", f_scatter_max, 2, {S(3, 2), S(4, 2)}, SKIP_SECOND},
+    {"scatter mul", f_scatter_mul, 2, {P(3, 2), P(4, 2)}, 0},
+    {"matmul", f_matmul, 2, {S(3, 4), S(4, 2)}, 0},
+    {"matmul batch", f_matmul, 2, {S(2, 3, 4), S(2, 4, 2)}, 0},
+    {"matmul stretch", f_matmul, 2, {S(2, 1, 3, 4), S(3, 4, 2)}, 0},
+    {"matmul vector", f_matmul, 2, {S(4), S(2, 4, 3)}, 0},
+    {"matvec", f_matmul, 2, {S(2, 3, 4), S(4)}, 0},
+    {"einsum attention", f_einsum_bhqk, 2, {S(2, 3, 2, 4), S(2, 5, 2, 4)}, 0},
+    {"einsum swapped", f_einsum_swap, 2, {S(2, 3, 4), S(3, 5, 2)}, 0},
+    {"einsum three", f_einsum_three, 3, {S(2, 3), S(3, 4), S(4, 2)}, 0},
+    {"einsum diagonal", f_einsum_diag, 1, {S(3, 3)}, 0},
+    {"einsum sum", f_einsum_sum, 2, {S(2, 3), S(3)}, 0},
+    {"outer", f_outer, 2, {S(3), S(4)}, 0},
+    {"attention", f_attention, 3, {S(2, 3, 2, 4), S(2, 3, 1, 4), S(2, 3, 1, 4)}, SKIP_SECOND},
+    {"conv patch", f_conv_patch, 2, {S(2, 4, 4, 3), S(2, 2, 3, 2)}, 0},
+    {"conv same", f_conv_same, 2, {S(1, 5, 4, 2), S(3, 2, 2, 3)}, 0},
+    {"conv everything", f_conv_all, 2, {S(2, 2, 5, 4), S(3, 2, 2, 3)}, 0},
+    {"conv groups", f_conv_groups, 2, {S(1, 4, 3, 4), S(2, 3, 2, 6)}, 0},
+    {"conv groups nchw", f_conv_groups_nchw, 2, {S(2, 4, 5), S(2, 2, 3)}, 0},
+    {"conv batch groups", f_conv_batch_groups, 2, {S(4, 3, 2), S(2, 2, 4)}, 0},
+    {"sum", f_sum, 1, {S(3, 4)}, 0},
+    {"sum keep", f_sum_keep, 1, {S(3, 4)}, 0},
+    {"mean", f_mean, 1, {S(3, 4)}, 0},
+    {"var", f_var, 1, {S(3, 4)}, 0},
+    {"max", f_max, 1, {S(3, 4)}, SKIP_SECOND},
+    {"min", f_min, 1, {S(3, 4)}, SKIP_SECOND},
+    {"prod", f_prod, 1, {S(3, 4)}, 0},
+    {"norm2", f_norm2, 1, {S(3, 4)}, 0},
+    {"softmax", f_softmax, 1, {S(3, 4)}, 0},
+    {"softmax axis 0", f_softmax0, 1, {S(3, 4)}, 0},
+    {"log_softmax", f_log_softmax, 1, {S(3, 4)}, 0},
+    {"logsumexp", f_logsumexp, 1, {S(3, 4)}, 0},
+    {"layer_norm", f_layer_norm, 3, {S(3, 4), S(4), S(4)}, 0},
+    {"reduce_fn", f_reduce_fn, 2, {S(2, 3), S(2, 3)}, 0},
+    {"cumsum", f_cumsum, 1, {S(3, 4)}, 0},
+    {"cumsum reverse", f_cumsum_back, 1, {S(3, 4)}, 0},
+    {"cumprod", f_cumprod, 1, {S(3, 4)}, 0},
+    {"cummax", f_cummax, 1, {S(3, 4)}, SKIP_SECOND},
+    {"cumprod long", f_cumprod_long, 1, {S(6, 2)}, 0},
+    {"max_pool", f_max_pool, 1, {S(2, 4, 3, 2)}, SKIP_SECOND},
+    {"avg_pool", f_avg_pool, 1, {S(2, 4, 3, 2)}, 0},
+    {"window dilated", f_window_dilated, 1, {S(5, 4)}, 0},
+    {"window product", f_window_mul, 1, {S(3, 4)}, 0},
+    {"select_and_scatter", f_select_and_scatter, 2, {S(4, 4), S(2, 2)}, SKIP_SECOND},
+    {"sort", f_sort, 1, {S(3, 4)}, 0},
+    {"sort_by", f_sort_by, 2, {S(5), S(5)}, 0},
+    {"topk", f_topk, 1, {S(3, 5)}, 0},
+    {"one_hot", f_one_hot, 1, {S(4, 3)}, 0},
 };
 
 START_TEST(gradients) { check_gradients(&cases[_i]); }
