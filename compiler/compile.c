@@ -19,7 +19,10 @@ void sn_compile_report_finish(sn_compile_report *r) {
   sn_free(r->kernels);
   sn_free(r->llvm);
   sn_free(r->assembly);
-  r->optimized = r->kernels = r->llvm = r->assembly = NULL;
+  sn_free(r->cuda);
+  sn_free(r->ptx);
+  sn_free(r->resources);
+  r->optimized = r->kernels = r->llvm = r->assembly = r->cuda = r->ptx = r->resources = NULL;
 }
 
 /* ---- code ---- */
@@ -92,8 +95,7 @@ static sn_status program_kernels(compile *c, const sn_cpu_code *code, sn_program
   return SN_OK;
 }
 
-static sn_status build_program(compile *c, const sn_cpu_code *code, sn_program **out) {
-  sn_program_kernel *kernels = NULL;
+sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const char *device, const char *const *isa, const void *code, int64_t code_bytes, sn_program **out) {
   sn_program_spec s;
   memset(&s, 0, sizeof s);
   sn_array **constants = SN_NEW_N(c->arena, sn_array *, c->plan.n_constants + 1);
@@ -103,11 +105,11 @@ static sn_status build_program(compile *c, const sn_cpu_code *code, sn_program *
       return sn_error(c->d, c->plan.constants[i]->loc, SN_ERR_UNSUPPORTED, "%s: the constant's value is missing ({...})", c->plan.constants[i]->name);
     }
   }
-  SN_TRY(program_kernels(c, code, &kernels));
   s.struct_size = sizeof s;
   s.name = c->m->name;
   s.target = c->target.name;
-  s.isa = code->isa;
+  s.device = device;
+  s.isa = isa;
   s.n_arguments = c->n_arguments;
   s.n_results = c->n_results;
   s.n_constants = c->plan.n_constants;
@@ -119,15 +121,15 @@ static sn_status build_program(compile *c, const sn_cpu_code *code, sn_program *
   s.kernels = kernels;
   s.commands = c->commands;
   s.arena_bytes = (c->plan.arena_bytes + 63) / 64 * 64 + c->work_bytes;
-  s.code = code->code;
-  s.code_bytes = code->bytes;
+  s.code = code;
+  s.code_bytes = code_bytes;
   s.result_is_tuple = sn_shape_is_tuple(c->m->entry->root->shape);
   return sn_program_build(c->d, &s, out);
 }
 
 /* ---- texts ---- */
 
-static char *take_text(sn_str *s) {
+char *sn_compile_take_text(sn_str *s) {
   if (s->failed) sn_str_finish(s);
   return s->data;
 }
@@ -139,9 +141,9 @@ static void keep_texts(const compile *c, const sn_cpu_code *code, sn_compile_rep
     if (code->kernels[i].llvm) sn_str_add(&llvm, code->kernels[i].llvm);
     if (code->kernels[i].assembly) sn_str_add(&assembly, code->kernels[i].assembly);
   }
-  r->kernels = take_text(&kernels);
-  r->llvm = take_text(&llvm);
-  r->assembly = take_text(&assembly);
+  r->kernels = sn_compile_take_text(&kernels);
+  r->llvm = sn_compile_take_text(&llvm);
+  r->assembly = sn_compile_take_text(&assembly);
 }
 
 /* ---- the driver ---- */
@@ -152,7 +154,19 @@ static sn_status run_passes(compile *c, sn_compile_report *r) {
   o.target = &c->target;
   o.pool = c->o->pool;
   bool one_by_one = c->o->engine && strcmp(c->o->engine, "op-by-op") == 0;
-  return sn_pipeline_run(c->d, c->m, one_by_one ? "op-by-op" : "cpu", &o, &r->passes);
+  return sn_pipeline_run(c->d, c->m, one_by_one ? "op-by-op" : c->target.kind == SN_TARGET_CUDA ? "cuda" : "cpu", &o, &r->passes);
+}
+
+static sn_status compile_cpu(compile *c, sn_program **out, sn_compile_report *r) {
+  sn_cpu_code code;
+  sn_program_kernel *kernels = NULL;
+  SN_TRY(sn_compile_code(c, &code));
+  sn_status s = program_kernels(c, &code, &kernels);
+  if (s == SN_OK) s = sn_compile_program(c, kernels, NULL, code.isa, code.code, code.bytes, out);
+  if (s == SN_OK && c->o->keep_texts) keep_texts(c, &code, r);
+  r->code_bytes = code.bytes;
+  sn_free_aligned(code.code);
+  return s;
 }
 
 static sn_status compile_module(compile *c, sn_program **out, sn_compile_report *r) {
@@ -164,11 +178,8 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   SN_TRY(sn_compile_leaves(c));
   SN_TRY(sn_compile_commands(c));
   double t2 = sn_time();
-  sn_cpu_code code;
-  SN_TRY(sn_compile_code(c, &code));
+  SN_TRY(c->target.kind == SN_TARGET_CUDA ? sn_compile_gpu(c, out, r) : compile_cpu(c, out, r));
   double t3 = sn_time();
-  sn_status s = build_program(c, &code, out);
-  if (s == SN_OK && c->o->keep_texts) keep_texts(c, &code, r);
   r->passes_s = t1 - t0;
   r->lower_s = t2 - t1;
   r->emit_s = t3 - t2;
@@ -177,9 +188,7 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   r->n_commands = c->n_commands;
   for (uint32_t i = 0; i < c->n_commands; i++) r->n_kernels += c->commands[i].kind == SN_COMMAND_KERNEL;
   r->arena_bytes = c->plan.arena_bytes + c->work_bytes;
-  r->code_bytes = code.bytes;
-  sn_free_aligned(code.code);
-  return s;
+  return SN_OK;
 }
 
 sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report) {

@@ -44,5 +44,10 @@ sn_status sn_compile_commands(compile *c);
 sn_status sn_compile_leaves(compile *c);
 /* Machine code through libsinter-llvm.so. */
 sn_status sn_compile_code(compile *c, sn_cpu_code *out);
+/* The program around code: device NULL for the host, isa NULL for a device. */
+sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const char *device, const char *const *isa, const void *code, int64_t code_bytes, sn_program **out);
+/* CUDA targets: kernels through NVRTC, and the program. */
+sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r);
+char *sn_compile_take_text(sn_str *s);
 
 #endif

@@ -28,10 +28,12 @@ typedef struct sn_compile_report {
   int64_t n_kernels, n_distinct, n_commands, arena_bytes, code_bytes;
   /* keep_texts: freed by sn_compile_report_finish */
   char *optimized, *kernels, *llvm, *assembly;
+  char *cuda, *ptx;         /* CUDA targets */
+  char *resources;          /* a line a launch: registers, spills, shared memory, blocks of threads */
 } sn_compile_report;
 void sn_compile_report_finish(sn_compile_report *r);
 
-/* The module is not changed. report may be NULL. Needs libsinter-llvm.so (SN_ERR_UNAVAILABLE with the reason where it cannot be loaded). */
+/* The module is not changed. report may be NULL. CPU targets need libsinter-llvm.so, CUDA targets NVRTC (SN_ERR_UNAVAILABLE with the reason where it cannot be loaded). */
 SN_NODISCARD sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report);
 
 /* Can this process compile (libsinter-llvm.so loads)? The reason not on d. */

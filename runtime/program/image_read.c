@@ -96,7 +96,31 @@ static void get_leaves(reader *r, uint32_t *n, sn_program_leaf **out) {
   }
 }
 
-static void get_kernels(reader *r, sn_program *p) {
+/* A module lies inside the code section. */
+static void get_module(reader *r, const sn_program *p, int64_t *offset, int64_t *bytes) {
+  *offset = get_size(r);
+  *bytes = get_size(r);
+  if (r->status == SN_OK && ((uint64_t)*offset > p->code_bytes || (uint64_t)*bytes > p->code_bytes - (uint64_t)*offset)) corrupt(r, "a module lies outside the code");
+}
+
+static void get_phase(reader *r, const sn_program *p, sn_program_phase *f) {
+  f->code_offset = get_size(r);
+  f->n_items = get_size(r);
+  f->cost_ns = get_size(r);
+  f->entry = get_text(r);
+  f->threads = get_u32(r);
+  f->blocks = get_size(r);
+  f->shared_bytes = get_size(r);
+  f->takes_scratch = get_u32(r) != 0;
+  if (r->status != SN_OK) return;
+  if (!p->device) {
+    if ((uint64_t)f->code_offset >= p->code_bytes) corrupt(r, "a kernel lies outside the code");
+  } else if (!f->entry || f->threads < 1 || f->threads > 1024 || f->blocks < 1 || f->blocks > INT32_MAX || f->shared_bytes > 1 << 20) {
+    corrupt(r, "a launch is malformed");
+  }
+}
+
+static void get_kernels(reader *r, sn_program *p, uint64_t code) {
   p->n_kernels = get_u32(r);
   p->kernels = take(r, p->n_kernels, sizeof *p->kernels);
   for (uint32_t i = 0; r->status == SN_OK && i < p->n_kernels; i++) {
@@ -104,17 +128,15 @@ static void get_kernels(reader *r, sn_program *p) {
     k->name = get_text(r);
     uint32_t n_buffers = get_u32(r);
     k->scratch_bytes = get_size(r);
+    get_module(r, p, &k->ptx_offset, &k->ptx_bytes);
+    get_module(r, p, &k->cubin_offset, &k->cubin_bytes);
+    if (r->status == SN_OK && k->ptx_bytes && p->bytes[code + (uint64_t)(k->ptx_offset + k->ptx_bytes) - 1] != 0) corrupt(r, "a module's text has no end");
     uint32_t n_phases = get_u32(r);
     if (r->status == SN_OK && (n_buffers > 1u << 20 || n_phases > 1u << 20)) corrupt(r, "a kernel is malformed");
     k->n_buffers = (int)n_buffers;
     k->n_phases = (int)n_phases;
     sn_program_phase *v = take(r, n_phases, sizeof *v);
-    for (uint32_t f = 0; r->status == SN_OK && f < n_phases; f++) {
-      v[f].code_offset = get_size(r);
-      v[f].n_items = get_size(r);
-      v[f].cost_ns = get_size(r);
-      if (r->status == SN_OK && (uint64_t)v[f].code_offset >= p->code_bytes) corrupt(r, "a kernel lies outside the code");
-    }
+    for (uint32_t f = 0; r->status == SN_OK && f < n_phases; f++) get_phase(r, p, &v[f]);
     k->phases = v;
     if (k->scratch_bytes > p->scratch_bytes) p->scratch_bytes = k->scratch_bytes;
   }
@@ -312,6 +334,7 @@ sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p) {
   p->code_bytes = h.code_bytes;
   p->name = get_text(&r);
   p->target = get_text(&r);
+  p->device = get_text(&r);
   p->n_isa = get_u32(&r);
   p->isa = take(&r, p->n_isa, sizeof *p->isa);
   for (uint32_t i = 0; r.status == SN_OK && i < p->n_isa; i++) {
@@ -321,7 +344,7 @@ sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p) {
   p->result_is_tuple = get_u32(&r) != 0;
   get_leaves(&r, &p->n_arguments, &p->arguments);
   get_leaves(&r, &p->n_results, &p->results);
-  get_kernels(&r, p);
+  get_kernels(&r, p, h.code_offset);
   p->n_commands = get_u32(&r);
   p->commands = take(&r, p->n_commands, sizeof *p->commands);
   for (uint32_t i = 0; r.status == SN_OK && i < p->n_commands; i++) get_command(&r, &p->commands[i]);

@@ -34,11 +34,20 @@ static void put_kernel(sn_str *s, const sn_program_kernel *k) {
   put_text(s, k->name);
   put_u32(s, (uint32_t)k->n_buffers);
   put_u64(s, (uint64_t)k->scratch_bytes);
+  put_u64(s, (uint64_t)k->ptx_offset);
+  put_u64(s, (uint64_t)k->ptx_bytes);
+  put_u64(s, (uint64_t)k->cubin_offset);
+  put_u64(s, (uint64_t)k->cubin_bytes);
   put_u32(s, (uint32_t)k->n_phases);
   for (int i = 0; i < k->n_phases; i++) {
     put_u64(s, (uint64_t)k->phases[i].code_offset);
     put_u64(s, (uint64_t)k->phases[i].n_items);
     put_u64(s, (uint64_t)k->phases[i].cost_ns);
+    put_text(s, k->phases[i].entry);
+    put_u32(s, k->phases[i].threads);
+    put_u64(s, (uint64_t)k->phases[i].blocks);
+    put_u64(s, (uint64_t)k->phases[i].shared_bytes);
+    put_u32(s, k->phases[i].takes_scratch);
   }
 }
 
@@ -78,6 +87,7 @@ static void put_meta(sn_str *m, const sn_program_spec *s) {
   while (s->isa && s->isa[n_isa]) n_isa++;
   put_text(m, s->name);
   put_text(m, s->target);
+  put_text(m, s->device);
   put_u32(m, n_isa);
   for (uint32_t i = 0; i < n_isa; i++) put_text(m, s->isa[i]);
   put_u64(m, (uint64_t)s->arena_bytes);

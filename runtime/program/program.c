@@ -28,7 +28,7 @@ void sn_program_release(sn_program *p) {
 static sn_status place_code(sn_diag *d, sn_program *p) {
   sn_image_header h;
   memcpy(&h, p->bytes, sizeof h);
-  if (h.code_bytes == 0) return SN_OK;
+  if (h.code_bytes == 0 || p->device) return SN_OK; /* a device's code is only data here */
   p->code = sn_code_alloc(h.code_bytes);
   if (!p->code) return sn_out_of_memory(d, h.code_bytes);
   memcpy(p->code, p->bytes + h.code_offset, h.code_bytes);
@@ -111,4 +111,5 @@ const sn_program_leaf *sn_program_argument(const sn_program *p, uint32_t i) { re
 const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i) { return &p->results[i]; }
 int64_t sn_program_arena_bytes(const sn_program *p) { return p->arena_bytes; }
 uint32_t sn_program_n_commands(const sn_program *p) { return p->n_commands; }
+const char *sn_program_device(const sn_program *p) { return p->device; }
 const char *sn_program_name(const sn_program *p) { return p->name ? p->name : "program"; }

@@ -29,7 +29,7 @@ struct sn_program {
   size_t n_bytes;
   void *code; /* executable copy */
   size_t code_bytes;
-  const char *name, *target;
+  const char *name, *target, *device;
   uint32_t n_isa;
   const char **isa;
   uint32_t n_arguments, n_results, n_constants, n_kernels, n_commands;

@@ -38,6 +38,7 @@ static void print_command(sn_str *to, const sn_program *p, uint32_t i) {
 
 void sn_program_print(sn_str *to, const sn_program *p) {
   sn_str_printf(to, "program %s target %s abi %d\n", sn_program_name(p), p->target ? p->target : "any", SN_PROGRAM_ABI);
+  if (p->device) sn_str_printf(to, "  device %s\n", p->device);
   sn_str_printf(to, "  arena %lld bytes, scratch %lld bytes a worker, code %llu bytes\n", (long long)p->arena_bytes, (long long)p->scratch_bytes,
                 (unsigned long long)p->code_bytes);
   for (uint32_t i = 0; i < p->n_arguments; i++) print_leaf(to, "argument", i, &p->arguments[i]);
@@ -46,7 +47,11 @@ void sn_program_print(sn_str *to, const sn_program *p) {
   for (uint32_t i = 0; i < p->n_kernels; i++) {
     const sn_program_kernel *k = &p->kernels[i];
     sn_str_printf(to, "  kernel %u %s: %d buffers, items", i, k->name ? k->name : "", k->n_buffers);
-    for (int f = 0; f < k->n_phases; f++) sn_str_printf(to, " %lld", (long long)k->phases[f].n_items);
+    for (int f = 0; f < k->n_phases; f++) {
+      const sn_program_phase *x = &k->phases[f];
+      sn_str_printf(to, " %lld", (long long)x->n_items);
+      if (x->entry) sn_str_printf(to, " (%s: %lld blocks of %u, %lld bytes shared)", x->entry, (long long)x->blocks, x->threads, (long long)x->shared_bytes);
+    }
     sn_str_char(to, '\n');
   }
   for (uint32_t i = 0; i < p->n_commands; i++) print_command(to, p, i);

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SN_PROGRAM_ABI 1
+#define SN_PROGRAM_ABI 2
 
 /* ---- how a kernel is called ---------------------------------------------------------------------------------------------- */
 
@@ -38,9 +38,14 @@ typedef struct sn_slice {
 } sn_slice;
 
 typedef struct sn_program_phase {
-  int64_t code_offset;  /* of the phase's sn_kernel_fn in the code section */
+  int64_t code_offset;  /* of the phase's sn_kernel_fn in the code section; 0 on a device */
   int64_t n_items;
   int64_t cost_ns;      /* an item's estimated cost, 0: unknown */
+  /* device programs: the function in the kernel's module and how it is launched */
+  const char *entry;
+  uint32_t threads;     /* of a block */
+  int64_t blocks, shared_bytes;
+  bool takes_scratch;   /* its last argument is the kernel's scratch */
 } sn_program_phase;
 
 typedef struct sn_program_kernel {
@@ -48,7 +53,9 @@ typedef struct sn_program_kernel {
   int n_phases;
   const sn_program_phase *phases;
   int n_buffers;
-  int64_t scratch_bytes;
+  int64_t scratch_bytes; /* CPU: a worker's; device: of the whole launch */
+  /* device programs: the module's two forms in the code section (ptx ends with a NUL; either may be empty) */
+  int64_t ptx_offset, ptx_bytes, cubin_offset, cubin_bytes;
 } sn_program_kernel;
 
 typedef enum sn_command_kind {
@@ -93,7 +100,8 @@ typedef struct sn_program_leaf {
 /* What sn_program_build copies into one image. */
 typedef struct sn_program_spec {
   size_t struct_size;
-  const char *name, *target;    /* "x86-64-v4" …: refused by a CPU that lacks it */
+  const char *name, *target;    /* "x86-64-v4" …: refused by a CPU that lacks it; "sm_90a" … */
+  const char *device;           /* driver that runs it: "cuda"; NULL: the host */
   const char *const *isa;       /* feature names the code needs ("avx512f"); ends with NULL */
   uint32_t n_arguments, n_results, n_constants, n_kernels, n_commands;
   const sn_program_leaf *arguments, *results;
@@ -124,6 +132,7 @@ const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i);
 int64_t sn_program_arena_bytes(const sn_program *p);
 uint32_t sn_program_n_commands(const sn_program *p);
 const char *sn_program_name(const sn_program *p);
+const char *sn_program_device(const sn_program *p); /* NULL: the host */
 
 /* ---- running ------------------------------------------------------------------------------------------------------------- */
 

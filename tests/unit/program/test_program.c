@@ -37,10 +37,10 @@ static void fixture_init(fixture *f) {
   const sn_shape *s32 = sn_shape_scalar(f->a, SN_TYPE_S32);
   f->leaves[0] = (sn_program_leaf){"arg0", s32, -1, -1};
   f->leaves[1] = (sn_program_leaf){"out0", s32, -1, -1};
-  f->phases[0] = (sn_program_phase){0, 1, 0};
-  f->phases[1] = (sn_program_phase){16, 1, 0};
-  f->kernels[0] = (sn_program_kernel){"increment", 1, &f->phases[0], 1, 0};
-  f->kernels[1] = (sn_program_kernel){"below_five", 1, &f->phases[1], 2, 0};
+  f->phases[0] = (sn_program_phase){.n_items = 1};
+  f->phases[1] = (sn_program_phase){.code_offset = 16, .n_items = 1};
+  f->kernels[0] = (sn_program_kernel){.name = "increment", .n_phases = 1, .phases = &f->phases[0], .n_buffers = 1};
+  f->kernels[1] = (sn_program_kernel){.name = "below_five", .n_phases = 1, .phases = &f->phases[1], .n_buffers = 2};
   sn_slice result = {SN_ALLOCATION_RESULT, 0, 0, 4}, argument = {SN_ALLOCATION_ARGUMENT, 0, 0, 4}, pred = {SN_ALLOCATION_ARENA, 0, 64, 1};
   f->slices[0] = result;
   f->slices[1] = argument;

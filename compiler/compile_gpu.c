@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The driver's road to a CUDA device: CUDA C for each distinct kernel, NVRTC in parallel, the program with PTX and cubin of each. */
+#include "compile_internal.h"
+
+#include "sinter/gpu.h"
+
+#include <string.h>
+
+static sn_status emit_all(compile *c, sn_gpu_kernel ***out) {
+  sn_gpu_kernel **all = SN_NEW_N(c->arena, sn_gpu_kernel *, c->n_kernels + 1);
+  if (!all) return sn_out_of_memory(c->d, c->n_kernels * sizeof *all);
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    if (!(all[i] = SN_NEW(c->arena, sn_gpu_kernel))) return sn_out_of_memory(c->d, sizeof **all);
+    SN_TRY(sn_gpu_emit(c->d, c->arena, c->kernels[i], &c->target, all[i]));
+  }
+  *out = all;
+  return SN_OK;
+}
+
+static sn_status compile_all(compile *c, sn_gpu_kernel **all) {
+  sn_nvrtc *nvrtc;
+  if (c->n_kernels == 0) return SN_OK;
+  SN_TRY(sn_nvrtc_open(c->d, &nvrtc));
+  sn_status s = sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, &c->target, (int)c->n_kernels, all);
+  sn_nvrtc_close(nvrtc);
+  return s;
+}
+
+/* ---- the program's tables ---- */
+
+static sn_status kernel_row(compile *c, const sn_kernel *k, const sn_gpu_kernel *g, sn_program_kernel *to) {
+  sn_program_phase *phases = SN_NEW_N(c->arena, sn_program_phase, k->n_phases + 1);
+  if (!phases) return sn_out_of_memory(c->d, sizeof *phases);
+  for (int f = 0; f < k->n_phases; f++) {
+    const sn_gpu_phase *from = &g->phases[f];
+    phases[f].n_items = 1;
+    for (int d = 0; d < k->phases[f].n_grid; d++) phases[f].n_items *= k->phases[f].grid[d];
+    phases[f].entry = from->entry;
+    phases[f].threads = (uint32_t)from->threads;
+    phases[f].blocks = from->blocks;
+    phases[f].shared_bytes = from->shared_bytes;
+    phases[f].takes_scratch = from->scratch_bytes > 0;
+    if (from->scratch_bytes > to->scratch_bytes) to->scratch_bytes = from->scratch_bytes;
+  }
+  to->name = k->name;
+  to->n_phases = k->n_phases;
+  to->phases = phases;
+  for (int b = 0; b < k->n_buffers; b++) to->n_buffers += k->buffers[b].memory <= SN_KMEM_WORK;
+  return SN_OK;
+}
+
+/* Modules one after the other, cubins on 64 bytes. */
+static int64_t place_modules(uint32_t n, sn_gpu_kernel *const *all, sn_program_kernel *rows) {
+  int64_t at = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    rows[i].ptx_offset = at;
+    rows[i].ptx_bytes = (int64_t)all[i]->ptx_bytes;
+    at = (at + rows[i].ptx_bytes + 63) / 64 * 64;
+    rows[i].cubin_offset = at;
+    rows[i].cubin_bytes = (int64_t)all[i]->cubin_bytes;
+    at = (at + rows[i].cubin_bytes + 63) / 64 * 64;
+  }
+  return at;
+}
+
+static sn_status make_program(compile *c, sn_gpu_kernel *const *all, sn_program **out, sn_compile_report *r) {
+  sn_program_kernel *rows = SN_NEW_N(c->arena, sn_program_kernel, c->n_kernels + 1);
+  if (!rows) return sn_out_of_memory(c->d, c->n_kernels * sizeof *rows);
+  for (uint32_t i = 0; i < c->n_kernels; i++) SN_TRY(kernel_row(c, c->kernels[i], all[i], &rows[i]));
+  int64_t bytes = place_modules(c->n_kernels, all, rows);
+  uint8_t *code = sn_arena_zero(c->arena, (size_t)bytes + 1, 1);
+  if (!code) return sn_out_of_memory(c->d, (size_t)bytes);
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    if (all[i]->ptx_bytes) memcpy(code + rows[i].ptx_offset, all[i]->ptx, all[i]->ptx_bytes);
+    if (all[i]->cubin_bytes) memcpy(code + rows[i].cubin_offset, all[i]->cubin, all[i]->cubin_bytes);
+  }
+  r->code_bytes = bytes;
+  return sn_compile_program(c, rows, "cuda", NULL, code, bytes, out);
+}
+
+/* ---- texts ---- */
+
+static void print_resources(sn_str *to, const sn_gpu_kernel *g) {
+  for (int f = 0; f < g->n_phases; f++) {
+    const sn_gpu_phase *p = &g->phases[f];
+    sn_str_printf(to, "%-40s %8lld x %4d threads  %3d registers  %d bytes spilled  %d bytes stack  %lld + %d bytes shared", p->entry, (long long)p->blocks, p->threads, p->registers,
+                  p->spill_bytes, p->local_bytes, (long long)p->shared_bytes, p->static_shared_bytes);
+    if (p->scratch_bytes) sn_str_printf(to, "  %lld bytes scratch", (long long)p->scratch_bytes);
+    sn_str_char(to, '\n');
+  }
+}
+
+static void keep_texts(const compile *c, sn_gpu_kernel *const *all, sn_compile_report *r) {
+  sn_str kernels = {0}, cuda = {0}, ptx = {0}, resources = {0};
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    sn_kernel_print(&kernels, c->kernels[i]);
+    sn_str_add(&cuda, all[i]->source);
+    if (all[i]->ptx) sn_str_add(&ptx, all[i]->ptx);
+    print_resources(&resources, all[i]);
+  }
+  r->kernels = sn_compile_take_text(&kernels);
+  r->cuda = sn_compile_take_text(&cuda);
+  r->ptx = sn_compile_take_text(&ptx);
+  r->resources = sn_compile_take_text(&resources);
+}
+
+sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r) {
+  sn_gpu_kernel **all = NULL;
+  SN_TRY(emit_all(c, &all));
+  sn_status s = compile_all(c, all);
+  if (c->o->keep_texts) keep_texts(c, all, r); /* the CUDA C helps where it was refused */
+  SN_TRY(s);
+  return make_program(c, all, out, r);
+}

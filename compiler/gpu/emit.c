@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* A kernel as one CUDA C translation unit: a __global__ function for each phase. */
+#include "emit.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { SHARED_RESERVE = 1024, SMALL_TILE_BYTES = 1024, ITEM_THREADS = 128, STATIC_SHARED = 48 << 10 };
+
+/* ---- text ---- */
+
+sn_status gpu_fail(gpu_emit *e, sn_status s, const char *fmt, ...) {
+  if (e->status != SN_OK) return e->status;
+  e->status = s;
+  if (s == SN_ERR_MEMORY || !fmt) return s == SN_ERR_MEMORY ? sn_out_of_memory(e->d, 1) : s;
+  char message[256];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(message, sizeof message, fmt, ap);
+  va_end(ap);
+  return sn_error(e->d, (sn_loc){e->k->name, 0, 0}, s, "%s: %s", e->k->name, message);
+}
+
+void gpu_line(gpu_emit *e, const char *fmt, ...) {
+  char *text;
+  va_list ap, again;
+  va_start(ap, fmt);
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  va_end(ap);
+  text = n >= 0 ? sn_arena_alloc(e->arena, (size_t)n + 1) : NULL;
+  if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  if (!text) {
+    gpu_fail(e, SN_ERR_MEMORY, NULL);
+    return;
+  }
+  /* Preprocessor lines begin in the first column. */
+  for (int i = 0; text[0] != '#' && i < e->depth; i++) sn_str_add(&e->out, "  ");
+  sn_str_add(&e->out, text);
+  sn_str_char(&e->out, '\n');
+}
+
+const char *gpu_text(gpu_emit *e, const char *fmt, ...) {
+  va_list ap, again;
+  va_start(ap, fmt);
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  va_end(ap);
+  char *text = n >= 0 ? sn_arena_alloc(e->arena, (size_t)n + 1) : NULL;
+  if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  if (text) return text;
+  gpu_fail(e, SN_ERR_MEMORY, NULL);
+  return "0";
+}
+
+const char *gpu_name(gpu_emit *e, const sn_kvalue *v) {
+  if (e->names[v->id]) return e->names[v->id];
+  gpu_fail(e, SN_ERR_INTERNAL, "v%u is used before it is defined", v->id);
+  return "0";
+}
+
+/* ---- what a phase holds ---- */
+
+typedef struct survey {
+  int lanes;                    /* of the widest vector loop; 0: none */
+  bool whole_block;             /* nodes that need all threads */
+  int private_loop[256];        /* by buffer: 0 untouched, -1 shared between lanes, else 1 + the lane loop's variable, or 1 << 20 for the whole block */
+} survey;
+
+enum { WHOLE = 1 << 20 };
+
+static void survey_touch(const gpu_emit *e, survey *s, int buffer, int where) {
+  if (buffer >= 256 || buffer >= e->k->n_buffers) return;
+  int *p = &s->private_loop[buffer];
+  *p = *p == 0 || *p == where ? where : -1;
+}
+
+static void survey_region(const gpu_emit *e, survey *s, const sn_kregion *r, int where) {
+  for (const sn_knode *n = r->first; n; n = n->next) {
+    int inside = where;
+    if (n->op == SN_K_LOAD || n->op == SN_K_STORE) survey_touch(e, s, n->buffer, where);
+    if (n->op == SN_K_ATOMIC) survey_touch(e, s, n->buffer, -1);
+    if (n->op == SN_K_CONTRACT) {
+      s->whole_block = true;
+      survey_touch(e, s, n->contract->acc.buffer, -1);
+      survey_touch(e, s, n->contract->a.buffer, -1);
+      survey_touch(e, s, n->contract->b.buffer, -1);
+    }
+    if (n->op == SN_K_COPY) {
+      s->whole_block = true;
+      survey_touch(e, s, n->copy->to.buffer, -1);
+      survey_touch(e, s, n->copy->from.buffer, -1);
+    }
+    if (n->op == SN_K_FOR && (n->loop == SN_KLOOP_VECTOR || n->loop == SN_KLOOP_THREADS)) {
+      int width = n->loop == SN_KLOOP_VECTOR ? n->width : 256;
+      if (where == WHOLE && width > s->lanes) s->lanes = width;
+      if (where == WHOLE) inside = 1 + n->var;
+    }
+    for (int k = 0; k < n->n_regions; k++) survey_region(e, s, n->regions[k], inside);
+  }
+}
+
+/* ---- homes of buffers ---- */
+
+static bool is_argument(const sn_kbuffer *b) { return b->memory <= SN_KMEM_WORK; }
+
+static int64_t tile_bytes(const sn_kbuffer *b) { return (sn_kbuffer_bytes(b) + 15) / 16 * 16; }
+
+static bool touched(const survey *s, int b) { return b < 256 && s->private_loop[b] != 0; }
+
+/* Tiles of one thread's own use are its array; the others lie in shared memory while they fit, else in the block's slice of scratch. */
+static void place_tiles(gpu_emit *e, const survey *s, sn_gpu_phase *p) {
+  int64_t limit = (e->target->l1_bytes ? e->target->l1_bytes : STATIC_SHARED) - SHARED_RESERVE - 16 * (int64_t)e->threads, shared = 0, slice = 0;
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    const sn_kbuffer *kb = &e->k->buffers[b];
+    gpu_buffer *g = &e->buffers[b];
+    if (is_argument(kb)) continue;
+    int64_t bytes = tile_bytes(kb);
+    bool alone = b < 256 && s->private_loop[b] >= 0 && bytes <= SMALL_TILE_BYTES && (kb->memory == SN_KMEM_REGISTER || e->item_per_thread);
+    if (!touched(s, b) || alone) {
+      g->home = HOME_PRIVATE;
+    } else if (shared + bytes <= limit) {
+      g->home = HOME_SHARED;
+      g->offset = shared;
+      shared += bytes;
+    } else {
+      g->home = HOME_SLICE;
+      g->offset = slice;
+      slice += (bytes + 255) / 256 * 256;
+    }
+  }
+  p->shared_bytes = shared;
+  p->scratch_bytes = slice; /* of a block, until the grid is known */
+}
+
+static int64_t small_tiles(const gpu_emit *e, const survey *s) {
+  int64_t sum = 0;
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    if (!is_argument(&e->k->buffers[b]) && touched(s, b)) sum += tile_bytes(&e->k->buffers[b]);
+  }
+  return sum;
+}
+
+static void name_buffers(gpu_emit *e) {
+  static const char *const prefixes[SN_KMEM_COUNT] = {"in", "out", "io", "work", "reg", "tile"};
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    gpu_buffer *g = &e->buffers[b];
+    snprintf(g->name, sizeof g->name, "%s%d", prefixes[e->k->buffers[b].memory], b);
+    g->home = HOME_GLOBAL;
+  }
+}
+
+/* ---- a phase ---- */
+
+static void declare_tiles(gpu_emit *e, const sn_gpu_phase *p, const survey *s) {
+  if (p->shared_bytes) gpu_line(e, "extern __shared__ __align__(16) unsigned char sn_shared[];");
+  if (p->scratch_bytes) gpu_line(e, "unsigned char *const slice = scratch + (long long)blockIdx.x * %lldLL;", (long long)p->scratch_bytes);
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    const sn_kbuffer *kb = &e->k->buffers[b];
+    const gpu_buffer *g = &e->buffers[b];
+    const char *type = gpu_memory_type(kb->type);
+    if (is_argument(kb) || !touched(s, b)) continue;
+    if (g->home == HOME_PRIVATE) gpu_line(e, "%s %s[%lld];", type, g->name, (long long)(sn_kbuffer_bytes(kb) / (int64_t)sn_type_bytes(kb->type)));
+    else gpu_line(e, "%s *const %s = (%s *)(%s + %lld);", type, g->name, type, g->home == HOME_SHARED ? "sn_shared" : "slice", (long long)g->offset);
+  }
+}
+
+static int64_t n_items(const sn_kphase *p) {
+  int64_t n = 1;
+  for (int g = 0; g < p->n_grid; g++) n *= p->grid[g];
+  return n;
+}
+
+/* Blocks of a launch: all items where they are few, else enough to fill the device a few times over; each then strides through the items. */
+static int64_t grid_blocks(const gpu_emit *e, int64_t items, const sn_gpu_phase *p) {
+  int64_t cores = e->target->cores > 0 ? e->target->cores : 100, resident = 2048 / p->threads < 32 ? 2048 / p->threads : 32;
+  int64_t most = cores * resident * 4, blocks = e->item_per_thread ? (items + p->threads - 1) / p->threads : items;
+  if (p->scratch_bytes) most = cores;
+  return blocks < 1 ? 1 : blocks < most ? blocks : most;
+}
+
+static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barrier) {
+  const char *type = items > (1 << 29) ? "long long" : "int";
+  if (e->item_per_thread) gpu_line(e, "for (%s item = blockIdx.x * %d + lane; item < %lld; item += gridDim.x * %d) {", type, e->threads, (long long)items, e->threads);
+  else gpu_line(e, "for (%s item = blockIdx.x; item < %lld; item += gridDim.x) {", type, (long long)items);
+  e->depth++;
+  if (barrier) gpu_barrier(e);
+  int64_t inner = 1;
+  for (int g = p->n_grid - 1; g >= 0; g--) {
+    e->dim64[g] = p->grid[g] > (1 << 30);
+    const char *x = inner == 1 ? "item" : gpu_text(e, "item / %lld", (long long)inner);
+    if (g > 0) x = gpu_text(e, inner == 1 ? "%s %% %lld" : "(%s) %% %lld", x, (long long)p->grid[g]);
+    gpu_line(e, "const %s d%d = %s%s%s;", e->dim64[g] ? "long long" : "int", g, items > (1 << 29) && !e->dim64[g] ? "(int)(" : "", x,
+             items > (1 << 29) && !e->dim64[g] ? ")" : "");
+    inner *= p->grid[g];
+  }
+}
+
+static void emit_body(gpu_emit *e, const sn_kphase *p, sn_gpu_phase *out, const survey *s) {
+  bool hot = false;
+  e->depth = 1;
+  e->lane = e->item_per_thread;
+  gpu_find_hot(e, p->body);
+  for (int b = 0; b < e->k->n_buffers; b++) hot |= e->buffers[b].hot && e->buffers[b].home != HOME_GLOBAL;
+  gpu_line(e, "const int lane = threadIdx.x;");
+  declare_tiles(e, out, s);
+  open_items(e, p, n_items(p), hot && out->blocks < n_items(p));
+  gpu_region(e, p->body);
+  e->depth = 1;
+  gpu_line(e, "}");
+  e->depth = 0;
+  gpu_line(e, "}");
+}
+
+static void signature(gpu_emit *e, sn_str *to, const sn_gpu_phase *p) {
+  bool comma = false;
+  sn_str_printf(to, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(", p->threads, p->entry);
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    const sn_kbuffer *kb = &e->k->buffers[b];
+    if (!is_argument(kb)) continue;
+    sn_str_printf(to, "%s%s%s *%s", comma ? ", " : "", kb->memory == SN_KMEM_IN ? "const " : "", gpu_memory_type(kb->type), e->buffers[b].name);
+    comma = true;
+  }
+  if (p->scratch_bytes) sn_str_printf(to, "%sunsigned char *scratch", comma ? ", " : "");
+  sn_str_add(to, ") {\n");
+  if (e->tree_bytes) sn_str_printf(to, "  __shared__ __align__(16) unsigned char sn_tree_values[%lld];\n", (long long)e->tree_bytes);
+}
+
+static void emit_phase(gpu_emit *e, int number, sn_gpu_phase *out, sn_str *to) {
+  const sn_kphase *p = &e->k->phases[number];
+  survey *s = SN_NEW(e->arena, survey);
+  if (!s) {
+    gpu_fail(e, SN_ERR_MEMORY, NULL);
+    return;
+  }
+  survey_region(e, s, p->body, WHOLE);
+  name_buffers(e);
+  out->entry = gpu_text(e, "%s_%d", e->names[e->k->n_values], number);
+  out->registers = out->spill_bytes = out->static_shared_bytes = out->local_bytes = -1;
+  e->item_per_thread = s->lanes == 0 && !s->whole_block && small_tiles(e, s) <= SMALL_TILE_BYTES;
+  e->threads = out->threads = e->item_per_thread ? ITEM_THREADS : s->lanes > 32 ? s->lanes : s->whole_block ? 128 : 32;
+  e->tree_bytes = 0;
+  place_tiles(e, s, out);
+  out->blocks = grid_blocks(e, n_items(p), out);
+  sn_str_clear(&e->out);
+  emit_body(e, p, out, s);
+  out->scratch_bytes *= out->blocks;
+  sn_str_char(to, '\n');
+  signature(e, to, out);
+  if (!e->out.failed && e->out.data) sn_str_add(to, e->out.data);
+  else gpu_fail(e, SN_ERR_MEMORY, NULL);
+}
+
+/* ---- the unit ---- */
+
+/* The HLO name as a C identifier, after a prefix that keeps it clear of C's and CUDA's names. */
+static const char *identifier(gpu_emit *e, const char *name) {
+  char *text = sn_arena_printf(e->arena, "k_%s", name);
+  for (char *c = text; c && *c; c++) {
+    bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_';
+    if (!ok) *c = '_';
+  }
+  if (!text) gpu_fail(e, SN_ERR_MEMORY, NULL);
+  return text;
+}
+
+static void heading(const gpu_emit *e, sn_str *to) {
+  sn_str_printf(to, "/* %s for %s.\n", e->k->name, e->target->name);
+  for (int b = 0; b < e->k->n_buffers; b++) {
+    const sn_kbuffer *kb = &e->k->buffers[b];
+    if (!is_argument(kb)) continue;
+    sn_str_printf(to, " *   %s: %s[", e->buffers[b].name, sn_type_text(kb->type));
+    for (int k = 0; k < kb->rank; k++) sn_str_printf(to, k ? ",%lld" : "%lld", (long long)kb->dims[k]);
+    sn_str_printf(to, "]%s%s\n", kb->name ? " " : "", kb->name ? kb->name : "");
+  }
+  sn_str_add(to, " */\n");
+}
+
+static sn_status emit_unit(gpu_emit *e, sn_gpu_kernel *out, sn_str *unit, sn_str *phases) {
+  e->names[e->k->n_values] = identifier(e, e->k->name);
+  for (int p = 0; p < e->k->n_phases && e->status == SN_OK; p++) emit_phase(e, p, &out->phases[p], phases);
+  if (e->status != SN_OK) return e->status;
+  name_buffers(e);
+  heading(e, unit);
+  if (phases->data) {
+    gpu_add_helpers(unit, phases->data);
+    sn_str_add(unit, phases->data);
+  }
+  if (phases->failed || unit->failed) return sn_out_of_memory(e->d, 1);
+  out->source = sn_arena_string(e->arena, unit->data);
+  return out->source ? SN_OK : sn_out_of_memory(e->d, unit->n);
+}
+
+sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_kernel *out) {
+  sn_str unit = {0}, phases = {0};
+  gpu_emit e;
+  memset(out, 0, sizeof *out);
+  memset(&e, 0, sizeof e);
+  e.d = d;
+  e.arena = a;
+  e.k = k;
+  e.target = t;
+  e.buffers = SN_NEW_N(a, gpu_buffer, k->n_buffers + 1);
+  e.names = SN_NEW_N(a, const char *, (size_t)k->n_values + 1);
+  e.dim64 = SN_NEW_N(a, bool, k->n_vars + 1);
+  e.sym64 = SN_NEW_N(a, bool, k->n_syms + 1);
+  out->phases = SN_NEW_N(a, sn_gpu_phase, k->n_phases + 1);
+  out->n_phases = k->n_phases;
+  if (!e.buffers || !e.names || !e.dim64 || !e.sym64 || !out->phases) return sn_out_of_memory(d, sizeof e);
+  sn_status s = emit_unit(&e, out, &unit, &phases);
+  sn_str_finish(&unit);
+  sn_str_finish(&phases);
+  sn_str_finish(&e.out);
+  return s;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What the files of the CUDA C emitter share.
+ *
+ * An item is a block's; its region is run by all threads alike (`whole block`), and the lanes of a vector loop are its threads (`one lane`). Values of the whole
+ * block are computed by every thread; its stores are done by thread 0, and a barrier stands before a read or write that depends on what another thread did.
+ * A phase without lanes gives every thread an item of its own. */
+#ifndef SINTER_GPU_EMIT_H
+#define SINTER_GPU_EMIT_H
+
+#include "sinter/gpu.h"
+
+/* Where a buffer lives. */
+typedef enum gpu_home {
+  HOME_GLOBAL,   /* an argument */
+  HOME_PRIVATE,  /* an array of each thread */
+  HOME_SHARED,   /* dynamic shared memory of the block */
+  HOME_SLICE,    /* the block's slice of scratch in global memory */
+  HOME_SPREAD    /* sums of a contraction, spread over the threads' registers */
+} gpu_home;
+
+typedef struct gpu_buffer {
+  char name[24];
+  gpu_home home;
+  int64_t offset;       /* in shared memory or the slice */
+  bool hot;             /* written in this phase, and touched elsewhere in it: order matters */
+  bool read, written;   /* since the last barrier */
+} gpu_buffer;
+
+typedef struct gpu_emit {
+  sn_diag *d;
+  sn_arena *arena;
+  const sn_kernel *k;
+  const sn_target *target;
+  sn_status status;
+  sn_str out;           /* the phases' text; helpers are put before it */
+  int depth;            /* of indentation */
+  bool lane;            /* inside one lane */
+  bool item_per_thread;
+  int threads;
+  gpu_buffer *buffers;
+  const char **names;   /* of values, by id */
+  bool *dim64, *sym64;  /* variables that need 64 bits */
+  int n_temporaries;
+  int64_t tree_bytes;   /* shared memory in which the phase combines lanes */
+} gpu_emit;
+
+sn_status gpu_fail(gpu_emit *e, sn_status s, const char *fmt, ...) SN_PRINTF(3, 4);
+
+/* ---- text ---- */
+void gpu_line(gpu_emit *e, const char *fmt, ...) SN_PRINTF(2, 3); /* an indented line */
+const char *gpu_text(gpu_emit *e, const char *fmt, ...) SN_PRINTF(2, 3);
+const char *gpu_name(gpu_emit *e, const sn_kvalue *v);
+
+/* ---- types.c ---- */
+const char *gpu_value_type(sn_type t);  /* of a variable: "float", "int", "sn_c64" */
+const char *gpu_memory_type(sn_type t); /* of an element in memory */
+const char *gpu_from_memory(gpu_emit *e, sn_type t, const char *x);
+const char *gpu_to_memory(gpu_emit *e, sn_type t, const char *x);
+const char *gpu_round(gpu_emit *e, sn_type t, const char *x);   /* a float to a narrow type's value, kept as float */
+const char *gpu_constant(gpu_emit *e, sn_type t, const uint64_t bits[2]);
+const char *gpu_identity(gpu_emit *e, sn_opcode op, sn_type t);
+bool gpu_is_narrow_float(sn_type t);
+const char *gpu_convert(gpu_emit *e, sn_type to, sn_type from, const char *x);
+
+/* ---- index.c ---- */
+const char *gpu_index(gpu_emit *e, const sn_ix *x);             /* any width */
+bool gpu_index_is64(const gpu_emit *e, const sn_ix *x);
+const char *gpu_offset(gpu_emit *e, int buffer, const sn_ix *const *at);
+const char *gpu_guards(gpu_emit *e, int n, const sn_ix_guard *guards); /* NULL: always true */
+
+/* ---- elementwise.c ---- */
+const char *gpu_elementwise(gpu_emit *e, const sn_knode *n);    /* an expression */
+const char *gpu_binary(gpu_emit *e, sn_opcode op, sn_type t, const char *a, const char *b);
+
+/* ---- region.c, loop.c, contract.c ---- */
+void gpu_region(gpu_emit *e, const sn_kregion *r);
+void gpu_for(gpu_emit *e, const sn_knode *n);
+void gpu_contract(gpu_emit *e, const sn_knode *n);
+void gpu_copy(gpu_emit *e, const sn_knode *n);
+void gpu_assign_yields(gpu_emit *e, const sn_kregion *r, int n, const char *const *to);
+const char *gpu_element(gpu_emit *e, int buffer, const char *offset); /* as an lvalue */
+
+/* ---- sync.c ---- */
+void gpu_before(gpu_emit *e, const sn_knode *n);  /* a barrier where n depends on other threads; then notes n */
+bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before); /* true: each iteration begins with a barrier */
+void gpu_after_loop(gpu_emit *e, const sn_knode *loop, const gpu_buffer *before);
+void gpu_barrier(gpu_emit *e);
+void gpu_find_hot(gpu_emit *e, const sn_kregion *body);
+
+/* ---- helpers.c ---- */
+void gpu_add_helpers(sn_str *to, const char *body);            /* those that the text names, in order */
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* From kernels to CUDA C, and through NVRTC to PTX and cubin. NVRTC is opened at the first compile; without it the text forms still work. */
+#ifndef SINTER_GPU_H
+#define SINTER_GPU_H
+
+#include "sinter/kernel.h"
+#include "sinter/target.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a phase is launched. */
+typedef struct sn_gpu_phase {
+  const char *entry;        /* the __global__ function's name */
+  int threads;              /* of a block */
+  int64_t blocks;           /* of the grid: the items, or as many as keep the device busy where blocks take several */
+  int64_t shared_bytes;     /* dynamic shared memory of a block */
+  int64_t scratch_bytes;    /* of all blocks, in global memory, where tiles do not fit shared memory; the function's last argument */
+  /* from the cubin; -1: unknown */
+  int registers, spill_bytes, static_shared_bytes, local_bytes;
+} sn_gpu_phase;
+
+typedef struct sn_gpu_kernel {
+  const char *source;       /* CUDA C, one translation unit */
+  int n_phases;
+  sn_gpu_phase *phases;
+  const char *ptx;          /* NUL-terminated; NULL until compiled */
+  size_t ptx_bytes;         /* with the NUL */
+  const void *cubin;
+  size_t cubin_bytes;
+} sn_gpu_kernel;
+
+/* CUDA C for one kernel; lives in `a`. The device's shared memory decides where tiles live, so the target belongs to the text. */
+SN_NODISCARD sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_kernel *out);
+
+/* The compiler library; SN_ERR_UNAVAILABLE with one clear line where there is none. Tried in order: SINTER_LIBNVRTC, libnvrtc.so.13, libnvrtc.so.12, libnvrtc.so,
+ * /usr/local/cuda, the wheels' place below SINTER_PYTHON_SITE. It stays loaded. */
+typedef struct sn_nvrtc sn_nvrtc;
+SN_NODISCARD sn_status sn_nvrtc_open(sn_diag *d, sn_nvrtc **out);
+void sn_nvrtc_close(sn_nvrtc *n);
+void sn_nvrtc_version(const sn_nvrtc *n, int *major, int *minor);
+
+/* Fills PTX, cubin and resources of all kernels, in parallel on the pool (NULL: one after the other). A failure shows the CUDA C line. */
+SN_NODISCARD sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels);
+
+/* Resources of `entry` in a cubin (ELF). false: not found or malformed; never reads outside. */
+bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int *registers, int *static_shared, int *local);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
