@@ -43,6 +43,7 @@ typedef struct run {
   sn_pass_setup passes;
   sn_pool *pool;
   const sn_engine *engine;
+  sn_runnable program; /* of a compiling engine */
   regex_t trace;
   bool tracing;
   int n_processes;
@@ -145,19 +146,33 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
   return sn_eval_replicated(r->d, m, &e, (int)m->entry->n_params, r->shards, results);
 }
 
-static sn_status call_engine(run *r, sn_array **results) {
-  sn_engine_setup setup = {r->pool, sn_opt_flag(r->o, "stop-at-nan"), (uint64_t)sn_opt_int(r->o, "seed"), false};
-  sn_runnable program;
+/* Made at the first call, so that repeats time the runs alone. */
+static sn_status make_program(run *r) {
+  sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed")};
   if (r->n_processes != 1) return sn_error(r->d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "engine %s runs one process; --engine=interpreter runs several", r->engine->name);
-  sn_status s = sn_runnable_init(r->d, r->engine, &setup, r->m, &program);
-  if (s == SN_OK) s = sn_runnable_call(r->d, &program, (int)r->m->entry->n_params, r->shards, results);
-  sn_runnable_finish(&program);
-  return s;
+  return sn_runnable_init(r->d, r->engine, &setup, r->m, &r->program);
+}
+
+/* Nobody asked for an engine: what cannot be compiled, runs in several processes, or is to be watched instruction by instruction goes to the interpreter. */
+static sn_status choose_engine(run *r) {
+  bool free_choice = !sn_opt_given(r->o, "engine") && !sn_env("SINTER_ENGINE");
+  if (strcmp(r->engine->name, "interpreter") == 0) return SN_OK;
+  if (free_choice && (r->n_processes != 1 || r->tracing || sn_opt_flag(r->o, "stop-at-nan"))) {
+    r->engine = sn_engine_find("interpreter");
+    return SN_OK;
+  }
+  sn_status s = make_program(r);
+  if (s != SN_ERR_UNSUPPORTED || !free_choice) return s;
+  size_t last = sn_diag_stored(r->d);
+  fprintf(stderr, "note: the interpreter runs the program: %s\n", last ? sn_diag_get(r->d, last - 1)->message : "it cannot be compiled yet");
+  sn_diag_clear(r->d);
+  r->engine = sn_engine_find("interpreter");
+  return SN_OK;
 }
 
 static sn_status call_once(run *r, int replicas, int partitions, sn_array **results) {
   if (strcmp(r->engine->name, "interpreter") == 0) return call_interpreter(r, r->m, replicas, partitions, results);
-  return call_engine(r, results);
+  return sn_runnable_call(r->d, &r->program, (int)r->m->entry->n_params, r->shards, results);
 }
 
 static sn_status call_repeatedly(run *r, int replicas, int partitions, sn_array **results) {
@@ -263,7 +278,7 @@ static sn_status deliver(run *r, int n, sn_array *const *got, int replicas, int 
 
 static sn_status prepare(run *r) {
   SN_TRY(choose_trace(r));
-  SN_TRY(sn_engine_from_options(r->d, r->o, "interpreter", &r->engine, &r->pool));
+  SN_TRY(sn_engine_from_options(r->d, r->o, "fused", &r->engine, &r->pool));
   SN_TRY(sn_source_read_one(r->d, sn_opt_operand(r->o, 0), sn_opt_flag(r->o, "split"), &r->source, &r->original));
   SN_TRY(choose_entry(r));
   if (sn_opt_given(r->o, "tolerances")) SN_TRY(sn_golden_read(r->d, sn_opt_text(r->o, "tolerances"), &r->golden));
@@ -284,6 +299,7 @@ static sn_status go(run *r) {
   if (!partitions) partitions = r->golden.n_devices ? (r->sharded ? r->golden.n_devices : 1) : r->m->num_partitions > 1 ? (int)r->m->num_partitions : 1;
   r->n_processes = replicas * partitions;
   SN_TRY(make_shards(r, partitions));
+  SN_TRY(choose_engine(r));
   sn_array **results = sn_alloc_zero((size_t)r->n_processes + 1, sizeof *results), **got = NULL;
   int n = 0;
   sn_status s = results ? call_repeatedly(r, replicas, partitions, results) : sn_out_of_memory(r->d, sizeof *results);
@@ -297,6 +313,7 @@ static sn_status go(run *r) {
 static void finish(run *r) {
   if (r->shards) sn_arrays_release((size_t)r->n_processes * r->m->entry->n_params, r->shards);
   if (r->args) sn_arrays_release(r->original->entry->n_params, r->args);
+  if (r->program.engine) sn_runnable_finish(&r->program);
   if (r->tracing) regfree(&r->trace);
   sn_golden_finish(&r->golden);
   sn_pass_setup_finish(&r->passes);
