@@ -17,6 +17,9 @@
   P(flatten, 0),         /* before loop and branch passes: they edit bodies that have one caller */                  \
   P(tuple_simplify, 0),  /* after inline: calls returned tuples */                                                   \
   P(zero_size, 0),       /* before products are canonical: their reshapes divide by sizes */                         \
+  P(expand_batch_norm, 0), /* no target has these three: before algebra, which tidies what they write */             \
+  P(expand_topk, 0),                                                                                                 \
+  P(float_normalize, 0),                                                                                             \
   P(conv_canonical, 0),  /* before dot_canonical: convolutions without space become dots */                          \
   P(dot_canonical, 0),   /* before algebra: its rules for products know the canonical form alone */                  \
   P(dedup, 0),           /* before cse: equal reducers must be one for their callers to be equal */                  \
