@@ -27,7 +27,7 @@ const sn_shape *sn_batch_shape(sn_batch *x, const sn_shape *s) {
                   s->rank);
     return NULL;
   }
-  memcpy(dims + 1, s->dims, (size_t)s->rank * sizeof *dims);
+  if (s->rank) memcpy(dims + 1, s->dims, (size_t)s->rank * sizeof *dims);
   const sn_shape *r = sn_shape_array(sn_builder_arena(x->b), s->type, s->rank + 1, dims);
   if (!r) sn_graph_no_memory(x->g);
   return r;

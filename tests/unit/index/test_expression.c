@@ -148,7 +148,9 @@ START_TEST(test_random) {
 }
 END_TEST
 
-/* ---- what must come out ---- */
+/* ---- what must come out
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct maker {
   sn_ix_context *x;

@@ -117,7 +117,9 @@ static const rule_case cases[] = {
      LANDED, NULL},
 };
 
-/* ---- reading through a map ---- */
+/* ---- reading through a map
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct world {
   const sn_index_map *map;
@@ -235,7 +237,9 @@ static double combine(world *w, how h, int n_syms, int64_t *syms) {
   return h == PRODUCT ? total : total + x;
 }
 
-/* ---- the cases ---- */
+/* ---- the cases
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static sn_array *fill(const sn_shape *s, uint32_t *r) {
   sn_array *a;
