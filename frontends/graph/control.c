@@ -35,6 +35,11 @@ typedef struct loop {
   sn_computation *called[2];
   sn_instr **captured; /* of condition and body */
   int n_captured;
+  int n_ys; /* rows that a scan's body stacks: carried behind the captured ones, because only the body tells their shapes */
+  sn_tensor *rows;
+  sn_tensor *row; /* where they go, in the body */
+  int64_t length;
+  const sn_shape **ys;
 } loop;
 
 /* Parameter tuples of condition and body must be one shape: carried, then everything either captured. */
@@ -78,6 +83,29 @@ static bool check_carried(loop *l, const sn_tensor *out) {
   return true;
 }
 
+/* One more carried tensor a row: the rows so far, with this round's put in. */
+static void stack_rows(loop *l, sn_instr **roots) {
+  sn_graph *g = l->g;
+  for (int k = 0; k < l->n_ys && g->b.status == SN_OK; k++) {
+    sn_instr *row = sn_graph_use(g, l->at, l->rows[k]);
+    int64_t dims[SN_MAX_RANK] = {l->length};
+    if (!row) return;
+    if (row->shape->rank + 1 > SN_MAX_RANK) {
+      sn_graph_fail(g, l->at, SN_ERR_UNSUPPORTED, "scan: ys[%d] of rank %d has no room for one more axis", k, row->shape->rank);
+      return;
+    }
+    for (int j = 0; j < row->shape->rank; j++) dims[j + 1] = row->shape->dims[j];
+    l->ys[k] = sn_shape_array(g->module->arena, row->shape->type, row->shape->rank + 1, dims);
+    if (!l->ys[k]) {
+      sn_graph_no_memory(g);
+      return;
+    }
+    sn_tensor stack = sn_graph_tensor(g, sn_frame_input(g, l->ys[k]));
+    sn_tensor one = sn_expand_dims_at(l->at, sn_graph_tensor(g, row), 0);
+    roots[k] = sn_dynamic_update_slice_axis_at(l->at, stack, one, 0, *l->row).instr;
+  }
+}
+
 static bool loop_body(loop *l, sn_fn fn, void *ctx) {
   sn_graph *g = l->g;
   sn_tensor *out = SN_NEW_N(g->arena, sn_tensor, l->n + 1);
@@ -87,15 +115,16 @@ static bool loop_body(loop *l, sn_fn fn, void *ctx) {
                     : NULL;
   if (!f) return false;
   int total = f->n_inputs;
-  sn_instr **roots = check_carried(l, out) ? SN_NEW_N(g->arena, sn_instr *, total + 1) : NULL;
+  sn_instr **roots = check_carried(l, out) ? SN_NEW_N(g->arena, sn_instr *, total + l->n_ys + 1) : NULL;
   if (!roots && g->b.status == SN_OK) sn_graph_no_memory(g);
   for (int k = 0; roots && k < total; k++) roots[k] = k < l->n ? out[k].instr : sn_build_get(&g->b, f->param, k);
   if (roots) {
     l->called[1] = f->comp;
-    sn_computation_set_root(f->comp, sn_build_tuple(&g->b, (uint32_t)total, roots));
     l->n_captured = total - l->n;
     l->captured = sn_arena_copy(g->arena, f->captured, (size_t)f->n_captured * sizeof *f->captured);
     if (l->n_captured && !l->captured) sn_graph_no_memory(g);
+    stack_rows(l, roots + total);
+    sn_computation_set_root(f->comp, sn_build_tuple(&g->b, (uint32_t)(total + l->n_ys), roots));
   }
   sn_frame_pop(g);
   return g->b.status == SN_OK;
@@ -105,13 +134,14 @@ static bool loop_body(loop *l, sn_fn fn, void *ctx) {
 static sn_instr *build_while(loop *l, int64_t trips) {
   sn_graph *g = l->g;
   if (!sn_graph_open(g, l->at)) return NULL;
-  int total = l->n + l->n_captured;
+  int total = l->n + l->n_captured + l->n_ys, first_y = l->n + l->n_captured;
   sn_instr **all = SN_NEW_N(g->arena, sn_instr *, total + 1);
   if (!all) {
     sn_graph_no_memory(g);
     return NULL;
   }
-  for (int k = 0; k < total; k++) all[k] = k < l->n ? l->init[k] : l->captured[k - l->n];
+  for (int k = 0; k < first_y; k++) all[k] = k < l->n ? l->init[k] : l->captured[k - l->n];
+  for (int k = 0; k < l->n_ys; k++) all[first_y + k] = sn_graph_full(g, l->ys[k]->type, l->ys[k]->rank, l->ys[k]->dims, 0);
   sn_instr *tuple = sn_build_tuple(&g->b, (uint32_t)total, all);
   if (!tuple) return NULL;
   for (int k = 0; k < 2; k++) widen(l, l->called[k], tuple->shape);
@@ -151,6 +181,7 @@ typedef struct counted {
   void *ctx;
   const sn_scan_spec *scan; /* NULL: fori */
   const sn_tensor *xs;
+  sn_tensor *rows, row; /* what a scan's body leaves for the loop to stack, and where */
 } counted;
 
 /* All counted loops run a counter from 0 below the number of rounds: the form derivatives and passes recognise. */
@@ -197,13 +228,15 @@ void sn_fori_at(sn_loc at, sn_graph *g, int64_t lo, int64_t hi, sn_fn body, void
   for (int k = 0; k < n; k++) out[k] = all[n + 2 + k];
 }
 
-/* Carried: counter, carry…, ys…; xs are captured. */
+/* Carried: counter, carry…; xs are captured. */
 static void scan_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
   (void)n, (void)n_out;
   counted *c = ctx;
   const sn_scan_spec *s = c->scan;
   sn_tensor i = in[0];
-  if (s->reverse) i = sn_binary_at(c->at, SN_OP_SUBTRACT, sn_scalar_at(c->at, g, SN_TYPE_S32, (double)(c->hi - 1)), i);
+  if (s->reverse) {
+    i = sn_binary_at(c->at, SN_OP_SUBTRACT, sn_scalar_at(c->at, g, SN_TYPE_S32, (double)(c->hi - 1)), i);
+  }
   int n_in = s->n_carry + s->n_xs, n_res = s->n_carry + s->n_ys;
   sn_tensor *args = SN_NEW_N(g->arena, sn_tensor, n_in + n_res + 1);
   if (!args) {
@@ -212,38 +245,15 @@ static void scan_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_
   }
   sn_tensor *res = args + n_in;
   for (int k = 0; k < s->n_carry; k++) args[k] = in[1 + k];
-  for (int k = 0; k < s->n_xs; k++)
+  for (int k = 0; k < s->n_xs; k++) {
     args[s->n_carry + k] = sn_squeeze_at(c->at, sn_dynamic_slice_axis_at(c->at, c->xs[k], 0, i, 1), 0);
+  }
   clear(g, n_res, res);
   c->body(c->ctx, g, n_in, args, n_res, res);
   out[0] = sn_binary_c_at(c->at, SN_OP_ADD, in[0], 1);
   for (int k = 0; k < s->n_carry; k++) out[1 + k] = res[k];
-  for (int k = 0; k < s->n_ys; k++) {
-    int at = 1 + s->n_carry + k;
-    out[at] = sn_dynamic_update_slice_axis_at(c->at, in[at], sn_expand_dims_at(c->at, res[s->n_carry + k], 0), 0, i);
-  }
-}
-
-/* Shapes of the ys: the body once, in a computation that is thrown away. */
-static bool scan_results(sn_loc at, sn_graph *g, const sn_scan_spec *s, sn_fn body, void *ctx, const sn_shape **ys) {
-  int n_in = s->n_carry + s->n_xs, n_res = s->n_carry + s->n_ys;
-  const sn_shape **like = (const sn_shape **)SN_NEW_N(g->arena, const sn_shape *, n_in + 1);
-  sn_tensor *res = SN_NEW_N(g->arena, sn_tensor, n_res + 1);
-  if (!like || !res) sn_graph_no_memory(g);
-  for (int k = 0; g->b.status == SN_OK && k < n_in; k++) {
-    const sn_shape *of = k < s->n_carry ? sn_tensor_shape(s->init[k]) : sn_tensor_shape(s->xs[k - s->n_carry]);
-    like[k] = k < s->n_carry ? of : sn_shape_array(g->module->arena, of->type, of->rank - 1, of->dims + 1);
-    if (!like[k]) sn_graph_no_memory(g);
-  }
-  if (g->b.status != SN_OK) return false;
-  sn_frame *f = sn_frame_run(g, at, SN_FRAME_FLAT, "trial", body, ctx, n_in, like, 0, NULL, n_res, res);
-  if (!f) return false;
-  for (int k = 0; k < s->n_ys; k++) ys[k] = res[s->n_carry + k].instr->shape;
-  sn_computation *trial = f->comp;
-  sn_frame_pop(g);
-  sn_graph_drop_regions(g, trial);
-  sn_computation_erase(trial);
-  return true;
+  for (int k = 0; k < s->n_ys; k++) c->rows[k] = res[s->n_carry + k];
+  c->row = i;
 }
 
 static bool check_scan(sn_loc at, sn_graph *g, const sn_scan_spec *s, int64_t *length) {
@@ -275,26 +285,24 @@ void sn_scan_at(sn_loc at, sn_graph *g, const sn_scan_spec *spec, sn_fn body, vo
   clear(g, s->n_ys, ys_out);
   int64_t length;
   if (!sn_graph_open(g, at) || !check_scan(at, g, s, &length)) return;
-  const sn_shape **ys = (const sn_shape **)SN_NEW_N(g->arena, const sn_shape *, s->n_ys + 1);
-  int n = 1 + s->n_carry + s->n_ys;
-  sn_tensor *all = SN_NEW_N(g->arena, sn_tensor, 2 * n);
-  if (!ys || !all) {
+  int n = 1 + s->n_carry;
+  counted c = {.at = at, .hi = length, .body = body, .ctx = ctx, .scan = s, .xs = s->xs};
+  loop l = {.g = g, .at = at, .n = n, .n_ys = s->n_ys, .row = &c.row, .length = length};
+  sn_tensor *init = SN_NEW_N(g->arena, sn_tensor, n);
+  c.rows = l.rows = SN_NEW_N(g->arena, sn_tensor, s->n_ys + 1);
+  l.ys = (const sn_shape **)SN_NEW_N(g->arena, const sn_shape *, s->n_ys + 1);
+  if (!init || !l.rows || !l.ys) {
     sn_graph_no_memory(g);
     return;
   }
-  if (s->n_ys && !scan_results(at, g, s, body, ctx, ys)) return;
-  all[0] = sn_scalar_at(at, g, SN_TYPE_S32, 0);
-  for (int k = 0; k < s->n_carry; k++) all[1 + k] = s->init[k];
-  for (int k = 0; k < s->n_ys; k++) {
-    int64_t dims[SN_MAX_RANK] = {length};
-    if (ys[k]->rank + 1 > SN_MAX_RANK) return;
-    for (int j = 0; j < ys[k]->rank; j++) dims[j + 1] = ys[k]->dims[j];
-    all[1 + s->n_carry + k] = sn_full_at(at, g, ys[k]->type, ys[k]->rank + 1, dims, 0);
-  }
-  counted c = {.at = at, .hi = length, .body = body, .ctx = ctx, .scan = s, .xs = s->xs};
-  run_while(at, g, counted_condition, scan_body, &c, n, all, all + n, length);
-  for (int k = 0; k < s->n_carry; k++) carry_out[k] = all[n + 1 + k];
-  for (int k = 0; k < s->n_ys; k++) ys_out[k] = all[n + 1 + s->n_carry + k];
+  init[0] = sn_scalar_at(at, g, SN_TYPE_S32, 0);
+  for (int k = 0; k < s->n_carry; k++) init[1 + k] = s->init[k];
+  l.init = use_all(g, at, n, init);
+  l.shapes = l.init ? shapes_of(g, n, l.init) : NULL;
+  if (!l.shapes || !loop_condition(&l, counted_condition, &c) || !loop_body(&l, scan_body, &c)) return;
+  sn_instr *w = build_while(&l, length);
+  for (int k = 0; w && k < s->n_carry; k++) carry_out[k] = sn_graph_tensor(g, sn_build_get(&g->b, w, 1 + k));
+  for (int k = 0; w && k < s->n_ys; k++) ys_out[k] = sn_graph_tensor(g, sn_build_get(&g->b, w, n + l.n_captured + k));
 }
 
 /* ---- branches ---- */

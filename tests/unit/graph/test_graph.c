@@ -120,6 +120,25 @@ START_TEST(loops) {
 }
 END_TEST
 
+FN(counted) {
+  UNUSED;
+  ++*(int *)ctx;
+  out[0] = out[1] = sn_add(in[0], in[0]);
+}
+
+START_TEST(body_built_once) { /* so that loops in loops stay linear, and callbacks may keep state */
+  sn_graph *g = open_graph();
+  int calls = 0;
+  sn_tensor init = sn_scalar(g, SN_TYPE_F32, 1), last, ys;
+  sn_scan_spec spec = {.n_carry = 1, .n_ys = 1, .init = &init, .length = 3};
+  sn_scan(g, &spec, counted, &calls, &last, &ys);
+  ck_assert_int_eq(calls, 1);
+  double v[3];
+  value_of(g, ys, 3, v);
+  ck_assert(v[0] == 2 && v[1] == 4 && v[2] == 8);
+}
+END_TEST
+
 START_TEST(branches) {
   for (int which = 0; which < 2; which++) {
     double v[1];
@@ -243,6 +262,7 @@ int main(void) {
   tcase_add_test(t, constants_once);
   tcase_add_test(t, pinned_location);
   tcase_add_test(t, loops);
+  tcase_add_test(t, body_built_once);
   tcase_add_test(t, branches);
   tcase_add_test(t, misuse);
   tcase_add_test(t, finishing);
