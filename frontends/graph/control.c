@@ -35,7 +35,8 @@ typedef struct loop {
   sn_computation *called[2];
   sn_instr **captured; /* of condition and body */
   int n_captured;
-  int n_ys; /* rows that a scan's body stacks: carried behind the captured ones, because only the body tells their shapes */
+  int n_ys; /* rows that a scan's body stacks: carried behind the captured ones, because only the body tells their
+               shapes */
   sn_tensor *rows;
   sn_tensor *row; /* where they go, in the body */
   int64_t length;
@@ -91,7 +92,8 @@ static void stack_rows(loop *l, sn_instr **roots) {
     int64_t dims[SN_MAX_RANK] = {l->length};
     if (!row) return;
     if (row->shape->rank + 1 > SN_MAX_RANK) {
-      sn_graph_fail(g, l->at, SN_ERR_UNSUPPORTED, "scan: ys[%d] of rank %d has no room for one more axis", k, row->shape->rank);
+      sn_graph_fail(g, l->at, SN_ERR_UNSUPPORTED, "scan: ys[%d] of rank %d has no room for one more axis", k,
+                    row->shape->rank);
       return;
     }
     for (int j = 0; j < row->shape->rank; j++) dims[j + 1] = row->shape->dims[j];
@@ -141,7 +143,8 @@ static sn_instr *build_while(loop *l, int64_t trips) {
     return NULL;
   }
   for (int k = 0; k < first_y; k++) all[k] = k < l->n ? l->init[k] : l->captured[k - l->n];
-  for (int k = 0; k < l->n_ys; k++) all[first_y + k] = sn_graph_full(g, l->ys[k]->type, l->ys[k]->rank, l->ys[k]->dims, 0);
+  for (int k = 0; k < l->n_ys; k++)
+    all[first_y + k] = sn_graph_full(g, l->ys[k]->type, l->ys[k]->rank, l->ys[k]->dims, 0);
   sn_instr *tuple = sn_build_tuple(&g->b, (uint32_t)total, all);
   if (!tuple) return NULL;
   for (int k = 0; k < 2; k++) widen(l, l->called[k], tuple->shape);

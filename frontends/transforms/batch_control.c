@@ -206,4 +206,42 @@ static void while_loop(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out
     sn_graph_no_memory(x->g);
 }
 const sn_batch_rule sn_batch_while = {.name = "while", .fn = while_loop};
-const sn_batch_rule sn_batch_scan = {.name = "scan"};
+
+/* ---- ops batched through their parts ---- */
+
+/* fn spells the op out on one example in a computation thrown away; that is copied batched. */
+static void by_parts(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out, sn_parts_fn fn) {
+  sn_graph *g = x->g;
+  int n = (int)i->n_operands, n_out = sn_diff_elements(i);
+  sn_instr **args = SN_NEW_N(g->arena, sn_instr *, n + 1), **res = SN_NEW_N(g->arena, sn_instr *, n_out + 1);
+  sn_frame *f = args && res ? sn_frame_push(g, SN_FRAME_FLAT, "parts") : NULL;
+  if (!f) {
+    sn_graph_no_memory(g);
+    return;
+  }
+  sn_computation *c = f->comp;
+  for (int k = 0; k < n && sn_batch_ok(x); k++) args[k] = sn_frame_input(g, sn_operand_shape(i, (uint32_t)k));
+  sn_diff d = {.g = g, .b = x->b};
+  bool fine = sn_batch_ok(x) && fn(&d, i, args, res);
+  sn_instr *root = fine ? sn_build_tuple(x->b, (uint32_t)n_out, res) : NULL;
+  if (root) sn_computation_set_root(c, root);
+  while (g->frame != f) sn_frame_pop(g);
+  sn_frame_pop(g);
+  sn_lane r = root ? sn_batch_inline(x, c, in) : (sn_lane){NULL, NULL};
+  if (r.v) *out = r;
+  sn_graph_drop_regions(g, c);
+  if (sn_batch_ok(x)) sn_computation_erase(c);
+}
+
+static void scan(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) { by_parts(x, i, in, out, sn_parts_scan); }
+const sn_batch_rule sn_batch_scan = {.name = "scan", .fn = scan};
+
+static void batch_norm_training(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
+  by_parts(x, i, in, out, sn_parts_batch_norm_training);
+}
+const sn_batch_rule sn_batch_batch_norm_training = {.name = "batch_norm_training", .fn = batch_norm_training};
+
+static void batch_norm_inference(sn_batch *x, sn_instr *i, const sn_lane *in, sn_lane *out) {
+  by_parts(x, i, in, out, sn_parts_batch_norm_inference);
+}
+const sn_batch_rule sn_batch_batch_norm_inference = {.name = "batch_norm_inference", .fn = batch_norm_inference};

@@ -103,6 +103,10 @@ typedef bool (*sn_parts_fn)(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **o
 void sn_parts_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct, sn_parts_fn fn);
 void sn_parts_jvp(sn_diff *d, sn_instr *i, sn_instr **out, sn_parts_fn fn);
 
+bool sn_parts_batch_norm_training(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out);
+bool sn_parts_batch_norm_inference(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out);
+bool sn_parts_scan(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out);
+
 /* The scatter-add of ct onto zeros that undoes a gather. */
 sn_instr *sn_d_gather_back(sn_diff *d, sn_instr *gather, sn_instr *ct);
 

@@ -193,16 +193,18 @@ static sn_tensor by_feature(sn_diff *d, sn_instr *i, sn_tensor v) {
   return sn_broadcast_in_dim_at(i->loc, v, X->shape->rank, X->shape->dims, 1, &feature);
 }
 
+/* HLO keeps epsilon as an f32. */
 static sn_tensor normalised(sn_diff *d, sn_instr *i, sn_tensor x, sn_tensor scale, sn_tensor offset, sn_tensor mean,
                             sn_tensor var) {
   sn_loc at = i->loc;
-  sn_tensor inv = sn_unary_at(at, SN_OP_RSQRT, sn_binary_c_at(at, SN_OP_ADD, var, sn_instr_f64(i, SN_ATTR_EPSILON)));
+  sn_tensor inv =
+      sn_unary_at(at, SN_OP_RSQRT, sn_binary_c_at(at, SN_OP_ADD, var, (double)(float)sn_instr_f64(i, SN_ATTR_EPSILON)));
   sn_tensor c = sn_binary_at(at, SN_OP_SUBTRACT, x, by_feature(d, i, mean));
   c = sn_binary_at(at, SN_OP_MULTIPLY, c, by_feature(d, i, sn_binary_at(at, SN_OP_MULTIPLY, inv, scale)));
   return add(at, c, by_feature(d, i, offset));
 }
 
-static bool batch_norm_training_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
+bool sn_parts_batch_norm_training(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
   int64_t axes[SN_MAX_RANK];
   int n = other_axes(i, axes);
   sn_loc at = i->loc;
@@ -215,23 +217,23 @@ static bool batch_norm_training_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn
   return sn_diff_ok(d);
 }
 static void batch_norm_training_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
-  sn_parts_vjp(d, i, ct, batch_norm_training_parts);
+  sn_parts_vjp(d, i, ct, sn_parts_batch_norm_training);
 }
 static void batch_norm_training_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
-  sn_parts_jvp(d, i, out, batch_norm_training_parts);
+  sn_parts_jvp(d, i, out, sn_parts_batch_norm_training);
 }
 const sn_diff_rule sn_diff_batch_norm_training = {
     .name = "batch_norm_training", .vjp = batch_norm_training_vjp, .jvp = batch_norm_training_jvp};
 
-static bool batch_norm_inference_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
+bool sn_parts_batch_norm_inference(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
   out[0] = normalised(d, i, T(d, in[0]), T(d, in[1]), T(d, in[2]), T(d, in[3]), T(d, in[4])).instr;
   return sn_diff_ok(d);
 }
 static void batch_norm_inference_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) {
-  sn_parts_vjp(d, i, ct, batch_norm_inference_parts);
+  sn_parts_vjp(d, i, ct, sn_parts_batch_norm_inference);
 }
 static void batch_norm_inference_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
-  sn_parts_jvp(d, i, out, batch_norm_inference_parts);
+  sn_parts_jvp(d, i, out, sn_parts_batch_norm_inference);
 }
 const sn_diff_rule sn_diff_batch_norm_inference = {
     .name = "batch_norm_inference", .vjp = batch_norm_inference_vjp, .jvp = batch_norm_inference_jvp};

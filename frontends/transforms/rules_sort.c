@@ -103,7 +103,7 @@ static void scan_body(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_
   for (int k = 0; r && k < n_out; k++) out[k] = sn_graph_tensor(g, r[k < carries ? ys + k : k - carries]);
 }
 
-static bool scan_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
+bool sn_parts_scan(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
   int carries = (int)sn_instr_int(i, SN_ATTR_NUM_CARRIES), m = (int)i->n_operands - carries, n = sn_diff_elements(i),
       ys = n - carries;
   int axis = (int)sn_instr_ints(i, SN_ATTR_DIMENSIONS).v[0];
@@ -129,8 +129,8 @@ static bool scan_parts(sn_diff *d, sn_instr *i, sn_instr **in, sn_instr **out) {
     out[k] = k < ys ? sn_move_axis_at(i->loc, res[carries + k], 0, axis).instr : res[k - ys].instr;
   return sn_diff_ok(d);
 }
-static void scan_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_parts_vjp(d, i, ct, scan_parts); }
-static void scan_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { sn_parts_jvp(d, i, out, scan_parts); }
+static void scan_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_parts_vjp(d, i, ct, sn_parts_scan); }
+static void scan_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { sn_parts_jvp(d, i, out, sn_parts_scan); }
 const sn_diff_rule sn_diff_scan = {.name = "scan", .vjp = scan_vjp, .jvp = scan_jvp};
 
 /* ---- collectives: linear in one operand ---- */

@@ -125,9 +125,9 @@ static const grad_case cases[] = {
     {"rfft odd", f_rfft_odd, 1, {S(3, 5)}, 0},
     {"irfft", f_irfft, 2, {S(2, 4), S(2, 4)}, 0},
     {"irfft odd", f_irfft_odd, 2, {S(4), S(4)}, 0},
-    {"batch norm", f_batch_norm, 3, {S(4, 3, 2), S(3), S(3)}, SKIP_BATCH},
-    {"batch norm inference", f_batch_norm_inference, 3, {S(4, 3), S(3), S(3)}, SKIP_BATCH},
-    {"scan op", f_scan_op, 2, {P(3, 4), S(3)}, SKIP_BATCH},
+    {"batch norm", f_batch_norm, 3, {S(4, 3, 2), S(3), S(3)}, 0},
+    {"batch norm inference", f_batch_norm_inference, 3, {S(4, 3), S(3), S(3)}, 0},
+    {"scan op", f_scan_op, 2, {P(3, 4), S(3)}, 0},
 };
 
 START_TEST(gradients) { check_gradients(&cases[_i]); }
