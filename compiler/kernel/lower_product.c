@@ -71,7 +71,7 @@ static void choose_tile(const lowering *L, product *p) {
   const sn_target *t = L->target;
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
   p->nr = 2 * lanes;
-  p->mr = registers >= 32 ? 14 : t && t->fma ? 6 : 4;
+  p->mr = registers >= 32 ? 12 : t && t->fma ? 6 : 4;
   if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
   int64_t l1 = t && t->l1_bytes ? t->l1_bytes : 32768, l2 = t && t->l2_bytes ? t->l2_bytes : 524288;
   /* A panel of rhs stays in L1 while the panels of lhs pass by; a block of rows of lhs and the sums share half of L2. */
@@ -79,9 +79,10 @@ static void choose_tile(const lowering *L, product *p) {
   p->k_blocks = ceil_div(p->k, p->kc);
   p->kc = ceil_div(ceil_div(p->k, p->k_blocks), 8) * 8;
   p->k_blocks = ceil_div(p->k, p->kc);
-  int64_t mc = l2 / 4 / (p->kc * bytes);
-  p->nc = p->k_blocks > 1 ? min64(p->n, max64(p->nr, l2 / 3 / (max64(mc, p->mr) * bytes) / p->nr * p->nr)) : p->n;
-  if (p->n > 4 * 1024 && p->k_blocks == 1) p->nc = 4 * 1024;
+  /* Columns in as few blocks as the sums allow: every block reads all of lhs again. */
+  p->n_blocks = ceil_div(p->n, 1024);
+  p->nc = ceil_div(ceil_div(p->n, p->n_blocks), p->nr) * p->nr;
+  int64_t mc = p->k_blocks > 1 ? l2 * 35 / 100 / (p->nc * bytes) : l2 / 4 / (p->kc * bytes);
   mc = max64(1, mc / p->mr);
   /* Enough items for the workers to share evenly. */
   int64_t cores = t && t->cores > 0 ? t->cores : 2;
@@ -270,9 +271,15 @@ typedef struct item {
   const sn_ix *n_row_panels, *n_col_panels;
 } item;
 
+/* First row of lhs that tile ip multiplies. Read in place, the last tile begins early enough to be full: it computes rows of its neighbour once more, which nobody looks at. */
+static const sn_ix *tile_row(lowering *L, const product *p, const item *it, const sn_ix *ip) {
+  const sn_ix *row = sn_ix_add(L->k->ix, it->m0, sn_ix_mul(L->k->ix, ip, lower_const(L, p->mr)));
+  return p->direct_lhs && p->m % p->mr ? sn_ix_min(L->k->ix, row, lower_const(L, p->m - p->mr)) : row;
+}
+
 static void contract_tile(lowering *L, const product *p, const item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k, bool first) {
   sn_ix_context *x = L->k->ix;
-  const sn_ix *zero = lower_const(L, 0), *row = sn_ix_add(x, it->m0, sn_ix_mul(x, ip, lower_const(L, p->mr)));
+  const sn_ix *zero = lower_const(L, 0), *row = tile_row(L, p, it, ip);
   const sn_ix *acc_at[4] = {p->k_blocks > 1 ? ip : zero, p->k_blocks > 1 ? jp : zero, zero, zero};
   const sn_ix *panel = sn_ix_add(x, sn_ix_div(x, it->n0, p->nr), jp), *slot = jp, *b_at[3], *a_at[SN_MAX_RANK];
   if (p->shared_rhs) slot = sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), panel);
@@ -294,7 +301,6 @@ static void contract_tile(lowering *L, const product *p, const item *it, const s
     int buffer;
     if (!operand_index(L, p, 0, it->b, row, zero, k0, a_at) || !trace_to_param(L, sn_instr_operand(p->dot, 0), a_at, &buffer)) return;
     c.a = (sn_ktile){p->lhs_buffer, a_at, {p->lhs_stride[0], p->lhs_stride[1]}};
-    if (p->m % p->mr) c.m = sn_ix_min(x, c.m, sn_ix_sub(x, lower_const(L, p->m), row));
   } else {
     a_at[0] = ip;
     a_at[1] = a_at[2] = zero;
@@ -386,7 +392,8 @@ static void epilogue(lowering *L, const product *p, const item *it, const sn_ix 
   const sn_ix *j = i ? lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, p->type), lower_const(L, 0), hi_j, 1, 0, NULL, NULL, &lane) : NULL;
   if (!j) return;
   const sn_ix *idx[SN_MAX_RANK], *out[SN_MAX_RANK];
-  const sn_ix *tile[4] = {p->k_blocks > 1 ? ip : lower_const(L, 0), p->k_blocks > 1 ? jp : lower_const(L, 0), i, j};
+  const sn_ix *tile_i = sn_ix_add(x, i, sn_ix_sub(x, row0, tile_row(L, p, it, ip)));
+  const sn_ix *tile[4] = {p->k_blocks > 1 ? ip : lower_const(L, 0), p->k_blocks > 1 ? jp : lower_const(L, 0), tile_i, j};
   result_index(L, p, it->b, sn_ix_add(x, row0, i), sn_ix_add(x, col0, j), idx);
   sn_kvalue *sum = sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
   lower_remember(L, p->dot, 0, idx, sum);
@@ -471,7 +478,7 @@ bool lower_product(lowering *L, const sn_instr *dot) {
     if (!steps_to(&p, L->outputs[k])) return false;
   }
   choose_tile(L, &p);
-  p.direct_lhs = find_direct_lhs(L, &p);
+  p.direct_lhs = p.m >= p.mr && find_direct_lhs(L, &p);
   add_buffers(L, &p);
   if (p.shared_rhs) rhs_phase(L, &p);
   item_phase(L, &p);
