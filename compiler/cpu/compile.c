@@ -4,6 +4,7 @@
 #include "object.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -44,6 +45,10 @@ typedef struct compilation {
 static pthread_once_t llvm_once = PTHREAD_ONCE_INIT;
 
 static void llvm_start(void) {
+  /* Loops come with their addresses split by depth already; strength reduction only takes time (a fifth of code generation) and registers (it gives each row of a tile
+   * its own). There is no other way to it than the command line. */
+  static const char *const options[] = {"sinter", "-disable-lsr"};
+  LLVMParseCommandLineOptions(2, options, "");
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();

@@ -337,17 +337,40 @@ static val add_terms(emit *e, LLVMTypeRef t, val pointer, const linear *f) {
   return f->constant ? advance(e, t, pointer, LLVMConstInt(e->i64, (unsigned long long)f->constant, 1)) : pointer;
 }
 
+/* 32 bits hold every scattered term and their sum: the form that gathers are fastest with. */
+static int scattered_bits(const emit *e, const linear *f) {
+  double lo = 0, hi = 0; /* no overflow to think of */
+  for (int i = 0; i < f->n; i++) {
+    int64_t step;
+    const sn_ix *x = f->atom[i];
+    if (!index_varies(e, x)) continue;
+    if (even_step(e, x, f->coef[i], &step)) {
+      double last = (double)step * e->lanes;
+      lo += last < 0 ? last : 0;
+      hi += last > 0 ? last : 0;
+      continue;
+    }
+    if (vector_bits(e, x) == 64) return 64;
+    double a = (double)x->lo * (double)f->coef[i], b = (double)x->hi * (double)f->coef[i];
+    lo += a < b ? a : b;
+    hi += a < b ? b : a;
+    if (a < INT32_MIN || a > INT32_MAX || b < INT32_MIN || b > INT32_MAX) return 64;
+  }
+  return lo >= INT32_MIN && hi <= INT32_MAX ? 32 : 64;
+}
+
 /* The terms that differ unevenly from lane to lane, summed. */
 static val scattered_terms(emit *e, const linear *f, int lanes) {
+  int bits = scattered_bits(e, f);
   val sum = NULL;
   for (int i = 0; i < f->n; i++) {
     int64_t step;
     if (!index_varies(e, f->atom[i])) continue;
     val v;
     if (even_step(e, f->atom[i], f->coef[i], &step)) {
-      v = lane_numbers(e, e->i64, lanes, step);
+      v = lane_numbers(e, bits == 32 ? e->i32 : e->i64, lanes, step);
     } else {
-      v = to_width(e, emit_index(e, f->atom[i]), 64);
+      v = to_width(e, emit_index(e, f->atom[i]), bits);
       if (f->coef[i] != 1) v = mul(e, v, const_int(e, v, f->coef[i]));
     }
     sum = sum ? add(e, sum, v) : v;

@@ -277,12 +277,22 @@ static bool divides(const sn_ix *x, int64_t w) {
   }
 }
 
+/* Few trips: the body once, no loop. */
+static void vector_once(emit *e, const vector_loop *v, int64_t trips, carried *c) {
+  val zero = LLVMConstInt(e->i64, 0, 0), count = LLVMConstInt(e->i64, (unsigned long long)trips, 0);
+  scope_open(e, NULL);
+  vector_body(e, v, zero, trips < v->width ? lane_mask(e, v, count) : NULL, c);
+  scope_close(e);
+}
+
 static void vector_loops(emit *e, const vector_loop *v, val trips, carried *c) {
   const sn_knode *n = v->n;
   bool whole = n->step == 1 && divides(n->hi, v->width) && divides(n->lo, v->width), runs = n->lo->hi < n->hi->lo;
   int64_t known = static_trips(n);
   if (known >= 0) whole = known % v->width == 0;
-  if (whole) {
+  if (known > 0 && known <= v->width) {
+    vector_once(e, v, known, c);
+  } else if (whole) {
     vector_run(e, v, trips, NULL, runs, c);
   } else if (e->avx512) {
     vector_run(e, v, trips, trips, runs, c);

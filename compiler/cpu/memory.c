@@ -58,7 +58,8 @@ static val step_pointer(emit *e, LLVMTypeRef t, val pointer, int64_t by) {
 /* One pointer a lane. `unit`: type of an element in memory. */
 static val lane_pointers(emit *e, const place *p, LLVMTypeRef unit) {
   if (p->scattered) return p->pointer;
-  val steps = lane_numbers(e, e->i64, e->lanes, p->lane_step);
+  bool few = p->lane_step * e->lanes <= INT32_MAX && p->lane_step * e->lanes >= INT32_MIN;
+  val steps = lane_numbers(e, few ? e->i32 : e->i64, e->lanes, p->lane_step);
   return LLVMBuildGEP2(e->b, unit, p->pointer, &steps, 1, "");
 }
 
