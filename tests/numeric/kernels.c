@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Each instruction of the golden programs, behind a pipeline, lowered to a kernel, the kernel run by its slow evaluator on the operand values that the interpreter
- * had, and the results compared with the interpreter's.
+/* Each instruction of the golden programs, behind a pipeline, lowered to a kernel, the kernel run (by its slow evaluator, or as machine code: run_kernel.h) on the operand
+ * values that the interpreter had, and the results compared with the interpreter's.
  *
  * Tolerance: data movement and integers exactly. Floats by the largest magnitude among operands and result, times 64 units in the last place of the type: kernels sum in
  * lanes where the interpreter sums in order, and both evaluate functions with the same library, so what differs is the order of at most a few hundred terms. */
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "run_kernel.h"
 #include "sinter/compiler.h"
 #include "sinter/eval.h"
 #include "sinter/files.h"
@@ -83,6 +84,7 @@ static bool same(const char *program, const sn_instr *i, int leaf, const sn_arra
 }
 
 static const sn_target wide = {.kind = SN_TARGET_CPU, .name = "test", .vector_bytes = 64, .n_vector_registers = 32, .fma = true, .cores = 2, .l1_bytes = 49152, .l2_bytes = 1310720};
+static const sn_target middle = {.kind = SN_TARGET_CPU, .name = "test", .vector_bytes = 32, .n_vector_registers = 16, .fma = true, .cores = 2, .l1_bytes = 32768, .l2_bytes = 524288};
 static const sn_target narrow = {.kind = SN_TARGET_CPU, .name = "test", .vector_bytes = 16, .n_vector_registers = 16, .cores = 2, .l1_bytes = 32768, .l2_bytes = 262144};
 
 /* Buffers in the kernel's order: operands, results, workspaces. False: an operand's value is not known, or the arrays are too large for a slow walk. */
@@ -125,7 +127,7 @@ static void check_instr(const char *program, const values *all, const sn_instr *
   if (sn_lower_instr(d, a, i, t, &k) != SN_OK) {
     sum->unlowered++;
   } else if (gather_buffers(all, i, k, mem, results, &n_results, &magnitude)) {
-    bool fine = sn_kernel_eval(d, k, mem) == SN_OK;
+    bool fine = run_kernel(d, a, k, t, mem) == SN_OK;
     bool tuple = sn_shape_is_tuple(i->shape);
     if (!fine) printf("%s: %s: %s\n", program, i->name, sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "failed");
     for (int l = 0; fine && l < n_results; l++) fine = same(program, i, l, results[l], tuple ? sn_array_element(all->v[i->id], l) : all->v[i->id], magnitude);
@@ -183,6 +185,7 @@ static void check_module(const char *program, sn_diag *d, const sn_module *m, co
     SN_FOR_INSTRS(i, m->entry) {
       if (!is_work(i)) continue;
       check_instr(program, &all, i, &wide, sum);
+      check_instr(program, &all, i, &middle, sum);
       check_instr(program, &all, i, &narrow, sum);
     }
   } else {
