@@ -13,6 +13,7 @@
 #define CANONICAL                                                                                                    \
   P(dce, 0),             /* first: what nobody reads costs nothing in all that follows */                            \
   P(strip_layouts, 0),   /* before any rewrite: later passes see values, not memory */                               \
+  P(sharding_remove, 0), /* behind any partitioning, which reads what it drops */                                    \
   P(inline, 0),          /* before flatten: what is inlined need not be copied */                                    \
   P(flatten, 0),         /* before loop and branch passes: they edit bodies that have one caller */                  \
   P(tuple_simplify, 0),  /* after inline: calls returned tuples */                                                   \
