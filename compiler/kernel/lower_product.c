@@ -66,35 +66,62 @@ static bool taken_type(const product *p) {
   return a == p->type && b == p->type && (p->type == SN_TYPE_F32 || p->type == SN_TYPE_F64);
 }
 
-static void choose_tile(const lowering *L, product *p) {
-  int64_t lanes = lower_lanes(L, p->type), bytes = (int64_t)sn_type_bytes(p->type);
+static void choose_micro_tile(const lowering *L, product *p, int64_t l1) {
   const sn_target *t = L->target;
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
-  p->nr = 2 * lanes;
+  int64_t bytes = (int64_t)sn_type_bytes(p->type);
+  p->nr = 2 * (int64_t)lower_lanes(L, p->type);
   p->mr = registers >= 32 ? 12 : t && t->fma ? 6 : 4;
   if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
-  int64_t l1 = t && t->l1_bytes ? t->l1_bytes : 32768, l2 = t && t->l2_bytes ? t->l2_bytes : 524288;
-  /* A panel of rhs stays in L1 while the panels of lhs pass by; a block of rows of lhs and the sums share half of L2. */
+  /* A panel of rhs stays in L1 while the panels of lhs pass by. */
   p->kc = max64(64, min64(768, l1 * 6 / 10 / (p->nr * bytes)));
   p->k_blocks = ceil_div(p->k, p->kc);
   p->kc = ceil_div(ceil_div(p->k, p->k_blocks), 8) * 8;
   p->k_blocks = ceil_div(p->k, p->kc);
-  /* Columns in as few blocks as the sums allow: every block reads all of lhs again. */
-  p->n_blocks = ceil_div(p->n, 1024);
-  p->nc = ceil_div(ceil_div(p->n, p->n_blocks), p->nr) * p->nr;
-  int64_t mc = p->k_blocks > 1 ? l2 * 35 / 100 / (p->nc * bytes) : l2 / 4 / (p->kc * bytes);
-  mc = max64(1, mc / p->mr);
-  /* Enough items for the workers to share evenly. */
-  int64_t cores = t && t->cores > 0 ? t->cores : 2;
-  p->n_blocks = ceil_div(p->n, p->nc);
+}
+
+/* Blocks of equal size, whole tiles each. */
+static void set_columns(product *p, int64_t most) {
+  p->n_blocks = ceil_div(p->n, max64(most, p->nr));
   p->nc = ceil_div(ceil_div(p->n, p->n_blocks), p->nr) * p->nr;
   p->n_blocks = ceil_div(p->n, p->nc);
-  int64_t want = max64(1, 8 * cores / (p->batch * p->n_blocks));
-  mc = max64(1, min64(mc, ceil_div(ceil_div(p->m, p->mr), want)));
-  p->mc = mc * p->mr;
+}
+
+static void set_rows(product *p, int64_t most) {
+  p->m_blocks = ceil_div(p->m, max64(most, p->mr));
+  p->mc = ceil_div(ceil_div(p->m, p->m_blocks), p->mr) * p->mr;
   p->m_blocks = ceil_div(p->m, p->mc);
-  p->n_panels = ceil_div(p->n, p->nr);
+}
+
+/* rhs is packed once and read by all: columns in as few blocks as the sums allow, since every block reads all of lhs again; rows so that the sums, or lhs's rows, leave
+ * most of L2 alone, and so that there are enough items to share evenly. */
+static void blocks_sharing_rhs(product *p, int64_t l2, int64_t cores) {
+  int64_t bytes = (int64_t)sn_type_bytes(p->type);
+  set_columns(p, 1024);
+  int64_t most = p->k_blocks > 1 ? l2 * 35 / 100 / (p->nc * bytes) : l2 / 4 / (p->kc * bytes);
+  int64_t items = max64(1, 8 * cores / (p->batch * p->n_blocks));
+  set_rows(p, min64(most / p->mr * p->mr, ceil_div(ceil_div(p->m, p->mr), items) * p->mr));
   p->shared_rhs = p->batch == 1 || p->m_blocks > 1;
+}
+
+/* rhs is too large to be read again from far away by every block of rows: each item packs its own part of it, for as many rows as L2 takes. */
+static void blocks_of_their_own(product *p, int64_t l2, int64_t cores) {
+  int64_t bytes = (int64_t)sn_type_bytes(p->type), room = l2 * 7 / 10 / bytes;
+  int64_t panels = 6;
+  while (panels > 1 && ceil_div(p->n, panels * p->nr) * ceil_div(p->m, 384) < 4 * cores) panels--;
+  set_columns(p, panels * p->nr);
+  set_rows(p, (room - p->kc * p->nc) / (p->kc + p->nc) / p->mr * p->mr);
+  p->shared_rhs = false;
+}
+
+static void choose_tile(const lowering *L, product *p) {
+  const sn_target *t = L->target;
+  int64_t l1 = t && t->l1_bytes ? t->l1_bytes : 32768, l2 = t && t->l2_bytes ? t->l2_bytes : 524288, l3 = t && t->l3_bytes ? t->l3_bytes : 8 << 20;
+  int64_t cores = t && t->cores > 0 ? t->cores : 2;
+  choose_micro_tile(L, p, l1);
+  if (p->batch == 1 && p->k_blocks > 1 && p->k * p->n * (int64_t)sn_type_bytes(p->type) > l3 / 3) blocks_of_their_own(p, l2, cores);
+  else blocks_sharing_rhs(p, l2, cores);
+  p->n_panels = ceil_div(p->n, p->nr);
 }
 
 /* ---- indices ---- */
@@ -211,7 +238,7 @@ static void pack_rhs(lowering *L, const product *p, int to, const sn_ix *const *
   const sn_ix *at[SN_MAX_RANK], *column = j ? sn_ix_add(x, first_column, j) : NULL;
   int before = L->n_guards;
   if (!column) return;
-  if (column->hi >= p->n) L->guards[L->n_guards++] = (sn_ix_guard){column, 0, p->n - 1};
+  if (p->n % p->nr && column->hi >= p->n) L->guards[L->n_guards++] = (sn_ix_guard){column, 0, p->n - 1};
   if (operand_index(L, p, 1, b, lower_const(L, 0), column, sn_ix_add(x, k0, k), at)) {
     sn_kvalue *v = lower_value(L, sn_instr_operand(p->dot, 1), 0, at);
     if (v && L->n_guards > before) {
@@ -236,7 +263,7 @@ static void pack_lhs(lowering *L, const product *p, const sn_ix *const *b, const
   const sn_ix *at[SN_MAX_RANK], *row = i ? sn_ix_add(x, m0, sn_ix_add(x, sn_ix_mul(x, ip, lower_const(L, p->mr)), i)) : NULL;
   int before = L->n_guards;
   if (!row) return;
-  if (row->hi >= p->m) L->guards[L->n_guards++] = (sn_ix_guard){row, 0, p->m - 1};
+  if (p->m % p->mr && row->hi >= p->m) L->guards[L->n_guards++] = (sn_ix_guard){row, 0, p->m - 1};
   if (operand_index(L, p, 0, b, row, lower_const(L, 0), sn_ix_add(x, k0, k), at)) {
     const sn_ix *where[3] = {ip, k, i};
     sn_kb_store(&L->b, p->lhs_scratch, where, 0, NULL, lower_value(L, sn_instr_operand(p->dot, 0), 0, at));
