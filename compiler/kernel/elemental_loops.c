@@ -105,15 +105,6 @@ static int merged_symbols(const sn_instr *i, const sn_index_map *map, int64_t *s
   return 1;
 }
 
-static void split_symbol(lowering *L, const sn_index_map *map, const sn_ix *flat, const sn_ix **syms) {
-  int64_t inner = 1;
-  for (int k = map->n_syms - 1; k >= 0; k--) {
-    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
-    syms[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, map->sym_sizes[k]);
-    inner *= map->sym_sizes[k];
-  }
-}
-
 static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx, uint32_t n) {
   sn_index_map map;
   sn_opcode op = SN_OP_ADD;
@@ -130,7 +121,7 @@ static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, co
   int lanes = n_loops ? reduce_lanes(L, sizes[n_loops - 1], acc, binary) : 1;
   if (L->b.status != SN_OK || !nest_open(L, &loops, n_loops, sizes, lanes, (int)n, inits, &op)) return NULL;
   if (n_loops == map.n_syms) memcpy(syms, loops.vars, sizeof(*syms) * (size_t)n_loops);
-  else split_symbol(L, &map, loops.vars[0], syms);
+  else lower_delinearise(L, loops.vars[0], map.n_syms, map.sym_sizes, syms);
   for (uint32_t k = 0; k < n; k++) {
     const sn_ix *at[SN_MAX_RANK];
     const sn_access *a = lower_access(L, i, &map, k);

@@ -110,6 +110,8 @@ const sn_ix *lower_for(lowering *L, sn_kloop loop, int width, const sn_ix *lo, c
 void lower_end(lowering *L, int n, sn_kvalue *const *yields, sn_knode *node); /* yields and closes */
 sn_kphase *lower_phase(lowering *L, int n_grid, const int64_t *grid);  /* opens its body; closes the former */
 const sn_ix *lower_const(lowering *L, int64_t v);
+/* The digits of a flat row-major index. */
+void lower_delinearise(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx);
 const sn_ix *lower_grid(lowering *L, int k); /* variable k of the open phase */
 /* The pred "all guards hold" as a value. */
 sn_kvalue *lower_guard_value(lowering *L, int n, const sn_ix_guard *guards);

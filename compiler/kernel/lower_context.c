@@ -18,6 +18,15 @@ const sn_ix *lower_const(lowering *L, int64_t v) {
   return e;
 }
 
+void lower_delinearise(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx) {
+  int64_t inner = 1;
+  for (int k = n - 1; k >= 0; k--) {
+    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
+    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, dims[k]);
+    inner *= dims[k];
+  }
+}
+
 /* ---- where variables exist ---- */
 
 static void note_depth(lowering *L, int table, int number, int depth) {

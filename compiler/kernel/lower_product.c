@@ -126,27 +126,18 @@ static void choose_tile(const lowering *L, product *p) {
 
 /* ---- indices ---- */
 
-static void delinearise(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx) {
-  int64_t inner = 1;
-  for (int k = n - 1; k >= 0; k--) {
-    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
-    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, dims[k]);
-    inner *= dims[k];
-  }
-}
-
 /* Result index of (b, m, n). */
 static void result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx) {
   if (p->n_batch) memcpy(idx, b, (size_t)p->n_batch * sizeof *idx);
-  delinearise(L, m, p->n_m, p->m_dims, idx + p->n_batch);
-  delinearise(L, n, p->n_n, p->n_dims, idx + p->n_batch + p->n_m);
+  lower_delinearise(L, m, p->n_m, p->m_dims, idx + p->n_batch);
+  lower_delinearise(L, n, p->n_n, p->n_dims, idx + p->n_batch + p->n_m);
 }
 
 static bool operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at) {
   const sn_ix *idx[SN_MAX_RANK], *syms[SN_MAX_RANK];
   const sn_access *a = lower_access(L, p->dot, &p->map, operand);
   result_index(L, p, b, m, n, idx);
-  delinearise(L, k, p->map.n_syms, p->map.sym_sizes, syms);
+  lower_delinearise(L, k, p->map.n_syms, p->map.sym_sizes, syms);
   return a && lower_at(L, p->dot, &p->map, a, idx, syms, at);
 }
 
@@ -400,7 +391,7 @@ static bool forward_index(lowering *L, const product *p, const sn_instr *to, con
     } else if (i->op == SN_OP_RESHAPE || (i->op == SN_OP_BITCAST && sn_layout_is_default(i->shape->layout) && sn_layout_is_default(x->layout))) {
       const sn_ix *flat = lower_const(L, 0);
       for (int k = 0; k < x->rank; k++) flat = sn_ix_add(L->k->ix, sn_ix_mul(L->k->ix, flat, lower_const(L, x->dims[k])), in[k]);
-      delinearise(L, flat, i->shape->rank, i->shape->dims, out);
+      lower_delinearise(L, flat, i->shape->rank, i->shape->dims, out);
     } else {
       return false;
     }

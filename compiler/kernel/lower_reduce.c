@@ -42,15 +42,6 @@ static sn_kvalue *combine(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y)
   return sn_kb_elt(&L->b, op, x->type, 2, xs);
 }
 
-static void delinearise(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx) {
-  int64_t inner = 1;
-  for (int k = n - 1; k >= 0; k--) {
-    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
-    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, dims[k]);
-    inner *= dims[k];
-  }
-}
-
 static int add_work(lowering *L, sn_type t, int rank, const int64_t *dims) {
   int b = sn_kernel_add_buffer(L->k, SN_KMEM_WORK, t, rank, dims, NULL, "partial");
   if (b < 0 && L->b.status == SN_OK) L->b.status = SN_ERR_MEMORY;
@@ -98,8 +89,8 @@ static bool columns_fit(const lowering *L, columns *c) {
 }
 
 static void column_index(lowering *L, const columns *c, const sn_ix *row, const sn_ix *col, const sn_ix **idx) {
-  delinearise(L, row, c->n_reduced, c->x->dims, idx);
-  delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx + c->n_reduced);
+  lower_delinearise(L, row, c->n_reduced, c->x->dims, idx);
+  lower_delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx + c->n_reduced);
 }
 
 /* work[b, col] op= x[row…row+n-1, col] for every column; start: without reading work. */
@@ -149,7 +140,7 @@ static void columns_finish(lowering *L, const columns *c) {
   const sn_ix *col = lower_for(L, SN_KLOOP_VECTOR, c->lanes, lower_const(L, 0), lower_const(L, c->kept), 1, 0, NULL, NULL, &node);
   const sn_ix *idx[SN_MAX_RANK];
   if (!col) return;
-  delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx);
+  lower_delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx);
   for (int k = 0; k < L->n_outputs && L->b.status == SN_OK; k++) {
     const sn_ix *at[2] = {lower_const(L, 0), col};
     sn_kvalue *sum = sn_kb_load(&L->b, c->work[k], at, 0, NULL, NULL);
@@ -187,7 +178,7 @@ static void whole_partials(lowering *L, const sn_instr *i, sn_opcode op, const s
   sn_kvalue *identity = lower_identity(L, op, t);
   const sn_ix *j = identity ? lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, t), lower_const(L, 0), n, 1, 1, &identity, &op, &node) : NULL;
   if (!j) return;
-  delinearise(L, sn_ix_add(x, start, j), map->n_syms, map->sym_sizes, syms);
+  lower_delinearise(L, sn_ix_add(x, start, j), map->n_syms, map->sym_sizes, syms);
   const sn_access *a = lower_access(L, i, map, 0);
   if (!a || !lower_at(L, i, map, a, at, syms, in)) return;
   sn_kvalue *next = combine(L, op, &node->regions[0]->params[0], lower_value(L, sn_instr_operand(i, 0), 0, in));
