@@ -115,6 +115,25 @@ static bool gather_buffers(const values *all, const sn_instr *i, const sn_kernel
   return true;
 }
 
+/* Its text reads back to an equal kernel that prints the same text. */
+static bool reads_back(sn_diag *d, sn_arena *a, const sn_kernel *k) {
+  sn_str text = {0}, again = {0};
+  sn_kernel *copy = NULL;
+  sn_kernel_print(&text, k);
+  bool fine = sn_kernel_parse(d, a, "kernel", text.data, text.n, &copy) == SN_OK && sn_kernel_verify(d, copy) == SN_OK;
+  if (fine) {
+    sn_kernel_print(&again, copy);
+    fine = text.n == again.n && memcmp(text.data, again.data, text.n) == 0 && sn_kernel_equal(k, copy) && sn_kernel_hash(k) == sn_kernel_hash(copy);
+  }
+  if (!fine) {
+    printf("text of a kernel is not read back: %s\n", sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "it differs");
+    if (getenv("SINTER_TEST_VERBOSE")) printf("%s\n----\n%s\n", text.data, again.data ? again.data : "");
+  }
+  sn_str_finish(&text);
+  sn_str_finish(&again);
+  return fine;
+}
+
 static void check_instr(const char *program, const values *all, const sn_instr *i, const sn_target *t, totals *sum) {
   void *mem[MAX_ARRAYS] = {NULL};
   sn_array *results[MAX_ARRAYS];
@@ -127,7 +146,7 @@ static void check_instr(const char *program, const values *all, const sn_instr *
   if (sn_lower_instr(d, a, i, t, &k) != SN_OK) {
     sum->unlowered++;
   } else if (gather_buffers(all, i, k, mem, results, &n_results, &magnitude)) {
-    bool fine = run_kernel(d, a, k, t, mem) == SN_OK;
+    bool fine = sn_kernel_verify(d, k) == SN_OK && reads_back(d, a, k) && run_kernel(d, a, k, t, mem) == SN_OK;
     bool tuple = sn_shape_is_tuple(i->shape);
     if (!fine) printf("%s: %s: %s\n", program, i->name, sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "failed");
     for (int l = 0; fine && l < n_results; l++) fine = same(program, i, l, results[l], tuple ? sn_array_element(all->v[i->id], l) : all->v[i->id], magnitude);
