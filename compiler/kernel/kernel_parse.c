@@ -418,7 +418,8 @@ static void contract(parser *p) {
   sn_kcontract c;
   memset(&c, 0, sizeof c);
   c.mr = (int)integer(p);
-  want(p, "x");
+  if (p->at < p->end && *p->at == 'x') p->at++; /* 14x32 is one word */
+  else failed(p, "expected 'x'");
   c.nr = (int)integer(p);
   c.acc = tile(p);
   c.accumulate = take(p, "+=");

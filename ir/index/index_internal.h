@@ -19,7 +19,7 @@ struct sn_ix_context {
 /* The expression with these fields, made once. NULL: out of memory. */
 const sn_ix *sn_ix_intern(sn_ix_context *x, const sn_ix *fields);
 
-/* ---- sums: constant + sum of coefficient * atom, atoms by rising id ---- */
+/* ---- sums: constant + sum of coefficient * atom, atoms in one order ---- */
 
 typedef struct sn_ix_term {
   const sn_ix *atom;

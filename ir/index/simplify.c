@@ -2,7 +2,7 @@
 /* Makers of compound expressions. Each gives its normal form at once, by these laws
  * (n > 0; a div n rounds down; a = n * (a div n) + a mod n):
  *
- *   sums      one constant, one coefficient an atom, atoms by rising id
+ *   sums      one constant, one coefficient an atom, atoms in the order of `before`
  *   rejoin    k*n * (a div n) + k * (a mod n)       = k * a
  *   div       (n*q + r) div n                       = q + r div n
  *             r div n                               = c where r's range lies in the c-th multiple of n
@@ -78,9 +78,24 @@ void sn_ix_sum_range(const sn_ix_sum *s, int64_t *lo, int64_t *hi) {
  * -------------------------------------------------------------------------------------------------------------------------
  */
 
+/* Variables by number, then what is made of them: an order that says nothing of when an expression
+ * was made, so that text that is read back prints the same. */
+static int compare(const sn_ix *a, const sn_ix *b) {
+  if (a == b) return 0;
+  if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+  if (a->value != b->value) return a->value < b->value ? -1 : 1;
+  int order = a->a && b->a ? compare(a->a, b->a) : 0;
+  if (order == 0 && a->b && b->b) order = compare(a->b, b->b);
+  for (int k = 0; order == 0 && k < a->n_args && k < b->n_args; k++) order = compare(a->args[k], b->args[k]);
+  if (order == 0 && a->hi != b->hi) order = a->hi < b->hi ? -1 : 1;
+  return order ? order : a->id < b->id ? -1 : 1;
+}
+
+static bool before(const sn_ix *a, const sn_ix *b) { return compare(a, b) < 0; }
+
 static void sum_add_atom(sn_ix_sum *to, const sn_ix *atom, int64_t k) {
   int at = 0;
-  while (at < to->n && to->terms[at].atom->id < atom->id) at++;
+  while (at < to->n && before(to->terms[at].atom, atom)) at++;
   if (at < to->n && to->terms[at].atom == atom) {
     if (!sn_add_i64(to->terms[at].k, k, &to->terms[at].k)) to->failed = true;
     if (to->terms[at].k == 0)
@@ -230,7 +245,7 @@ const sn_ix *sn_ix_mul(sn_ix_context *x, const sn_ix *a, const sn_ix *b) {
       sn_ix_sum_add(&s, a, b->value);
     return sn_ix_sum_make(x, &s);
   }
-  sn_ix e = {.kind = SN_IX_MUL, .a = a->id <= b->id ? a : b, .b = a->id <= b->id ? b : a};
+  sn_ix e = {.kind = SN_IX_MUL, .a = before(b, a) ? b : a, .b = before(b, a) ? a : b};
   range_product(a, b, &e.lo, &e.hi);
   return sn_ix_intern(x, &e);
 }
@@ -361,7 +376,7 @@ static const sn_ix *extreme(sn_ix_context *x, sn_ix_kind kind, const sn_ix *a, c
   if (b->kind == SN_IX_CONST && a->kind == kind && a->b->kind == SN_IX_CONST) {
     return extreme(x, kind, a->a, (a->b->value < b->value) == min ? a->b : b);
   }
-  bool swap = b->kind != SN_IX_CONST && a->id > b->id;
+  bool swap = b->kind != SN_IX_CONST && before(b, a);
   sn_ix e = {.kind = kind, .a = swap ? b : a, .b = swap ? a : b};
   if (min) {
     e.lo = a->lo < b->lo ? a->lo : b->lo;
