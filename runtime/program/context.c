@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Execution contexts: the memory of a run, made beforehand, and the walk over the commands. */
 #include "program_internal.h"
+#include "sinter/device.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -27,6 +28,8 @@ struct sn_context {
   uint32_t *first_place;  /* by command */
   void **buffers;         /* of the running command */
   atomic_bool cancelled;
+  const sn_driver *driver; /* NULL: the host runs it */
+  void *driver_state;
 };
 
 /* A command that takes less than this runs on the caller's thread alone: waking a worker costs about as much. */
@@ -80,6 +83,18 @@ static sn_status make_memory(sn_diag *d, sn_context *c) {
   return SN_OK;
 }
 
+static sn_status make_on_device(sn_diag *d, sn_context *c) {
+  const char *name = c->program->device;
+  c->driver = sn_driver_find(name);
+  if (!c->driver) return sn_error(d, (sn_loc){sn_program_name(c->program), 0, 0}, SN_ERR_UNAVAILABLE, "the program is for '%s', for which there is no driver here", name);
+  return c->driver->create(d, c->program, &c->options, &c->driver_state);
+}
+
+static sn_status make_on_host(sn_diag *d, sn_context *c) {
+  if (make_tables(c) != SN_OK) return sn_out_of_memory(d, sizeof *c->places);
+  return make_memory(d, c);
+}
+
 sn_status sn_context_create(sn_diag *d, sn_program *p, const sn_context_options *o, sn_context **out) {
   *out = NULL;
   sn_context *c = sn_alloc_zero(1, sizeof *c);
@@ -88,9 +103,7 @@ sn_status sn_context_create(sn_diag *d, sn_program *p, const sn_context_options 
   if (o) memcpy(&c->options, o, o->struct_size && o->struct_size < sizeof c->options ? o->struct_size : sizeof c->options);
   c->program = sn_program_retain(p);
   c->n_workers = sn_pool_threads(c->options.pool);
-  sn_status s = make_tables(c);
-  if (s != SN_OK) sn_out_of_memory(d, sizeof *c->places);
-  else s = make_memory(d, c);
+  sn_status s = p->device ? make_on_device(d, c) : make_on_host(d, c);
   if (s != SN_OK) sn_context_destroy(c);
   else *out = c;
   return s;
@@ -98,6 +111,7 @@ sn_status sn_context_create(sn_diag *d, sn_program *p, const sn_context_options 
 
 void sn_context_destroy(sn_context *c) {
   if (!c) return;
+  if (c->driver_state) c->driver->destroy(c->driver_state);
   if (c->arena) sn_pages_free(c->arena, (size_t)c->program->arena_bytes);
   if (c->scratch) sn_pages_free(c->scratch, (size_t)(c->scratch_stride * c->n_workers));
   sn_free(c->bases);
@@ -108,7 +122,10 @@ void sn_context_destroy(sn_context *c) {
   sn_free(c);
 }
 
-void sn_context_cancel(sn_context *c) { atomic_store(&c->cancelled, true); }
+void sn_context_cancel(sn_context *c) {
+  atomic_store(&c->cancelled, true);
+  if (c->driver) c->driver->cancel(c->driver_state);
+}
 
 /* ---- kernels ---- */
 
@@ -270,6 +287,7 @@ static sn_status check_pointers(sn_diag *d, const sn_context *c, void *const *ar
 sn_status sn_context_run(sn_diag *d, sn_context *c, void *const *arguments, void *const *results) {
   const sn_program *p = c->program;
   SN_TRY(check_pointers(d, c, arguments, results));
+  if (c->driver) return c->driver->run(d, c->driver_state, arguments, results);
   uint8_t **bases = c->bases + 1 + p->n_constants;
   for (uint32_t i = 0; i < p->n_arguments; i++) bases[i] = arguments[i];
   for (uint32_t i = 0; i < p->n_results; i++) bases[p->n_arguments + i] = results[i];

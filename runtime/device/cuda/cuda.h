@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What the files of the CUDA driver share. */
+#ifndef SINTER_CUDA_H
+#define SINTER_CUDA_H
+
+#include <stdatomic.h>
+
+#include "cuda_api.h"
+#include "program_internal.h"
+
+typedef struct cuda_kernel {
+  cu_module module;
+  cu_function *functions; /* by phase */
+} cuda_kernel;
+
+/* A program made ready on one device: modules, all memory, the recorded step. */
+typedef struct cuda_state {
+  cuda_api api;
+  const sn_program *program;
+  sn_context_options options;
+  cu_device device;
+  cu_context context;
+  cu_stream stream;
+  char device_name[128];
+  int major, minor;
+  cuda_kernel *kernels;
+  cu_address memory;      /* one piece for everything */
+  size_t memory_bytes;
+  cu_address *bases;      /* arena, constants, arguments, results: as slices name them */
+  cu_address scratch;
+  cu_address *buffers;    /* of the command being launched, with room for scratch */
+  void **pointers;        /* to those */
+  cu_graph_exec graph;    /* the whole step, once it has run; NULL: commands that the host must look at stand in it */
+  cu_event events[2];
+  bool control;           /* the host decides in between: loops, branches */
+  bool waits;             /* after each command: profiles, SINTER_CUDA_SYNC */
+  atomic_bool cancelled;
+} cuda_state;
+
+/* cuda_load.c */
+sn_status cuda_load_modules(sn_diag *d, cuda_state *c);
+sn_status cuda_make_memory(sn_diag *d, cuda_state *c);
+
+/* cuda_run.c */
+sn_status cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results);
+
+#endif
