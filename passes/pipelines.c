@@ -61,7 +61,7 @@
 #define MEMORY P(schedule, 0), P(copy_insertion, 0) /* copies depend on the order */
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};

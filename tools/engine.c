@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "sinter/compiler.h"
+#include "sinter/device.h"
 #include "sinter/eval.h"
 
 const sn_option sn_options_engine[] = {
     {"engine", 0, SN_OPT_CHOICE, "interpreter|op-by-op|fused", NULL, "what runs the program; default: SINTER_ENGINE, else the tool's own choice", 0, 0},
+    {"device", 0, SN_OPT_CHOICE, "cpu|cuda", "cpu", "where it runs; cuda: an NVIDIA device, through libcuda.so.1 or SINTER_LIBCUDA", 0, 0},
+    {"target", 0, SN_OPT_TEXT, "NAME", NULL, "what it is compiled for: native, x86-64-v3, sm_90a, … (default: the machine or device at hand)", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to use; 0: SINTER_THREADS, else every CPU of this process. Results do not depend on it", 0, 1024},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
@@ -64,10 +67,25 @@ void sn_runnable_finish(sn_runnable *r) {
   *r = (sn_runnable){NULL, NULL};
 }
 
+void sn_engine_setup_from_options(const sn_options *o, sn_engine_setup *setup) {
+  setup->device = sn_opt_text(o, "device");
+  setup->target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : NULL;
+}
+
+/* A device runs compiled programs only; what it lacks is said at once, not after the module was read. */
+static sn_status check_device(sn_diag *d, const char *device, const char *asked, const char *preferred, const sn_engine **engine) {
+  const sn_driver *driver = sn_driver_find(device);
+  sn_assert(driver); /* the option's choices are the names of the table */
+  if (asked && strcmp(asked, "interpreter") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the interpreter runs on the CPU: --device=%s goes with --engine=fused or op-by-op", device);
+  if (!asked && strcmp(preferred, "interpreter") == 0) *engine = sn_engine_find("fused");
+  return driver->check(d);
+}
+
 static sn_status choose_engine(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine) {
   const char *asked = sn_opt_given(o, "engine") ? sn_opt_text(o, "engine") : sn_env("SINTER_ENGINE");
   *engine = sn_engine_find(asked ? asked : preferred);
   if (!*engine) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "SINTER_ENGINE=%s: the engines are interpreter, op-by-op and fused", asked);
+  if (strcmp(sn_opt_text(o, "device"), "cpu") != 0) return check_device(d, sn_opt_text(o, "device"), asked, preferred, engine);
   if (asked || strcmp(preferred, "interpreter") == 0 || sn_compiler_available(NULL)) return SN_OK;
   sn_note(d, SN_NOWHERE, "libsinter-llvm.so is not there: the interpreter runs the program, which is slow");
   *engine = sn_engine_find("interpreter");

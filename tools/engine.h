@@ -10,6 +10,8 @@ typedef struct sn_engine_setup {
   sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
   bool stop_at_nan; /* SN_ERR_MISMATCH naming the first instruction that makes a NaN out of none */
   uint64_t seed;    /* of the module's own random state (`rng`) */
+  const char *device; /* "cpu" (or NULL), "cuda" */
+  const char *target; /* NULL: this machine's, or its device's */
   bool donate;      /* arrays that the module takes over (input_output_alias) and nobody else holds are updated in place; false: arguments are only read */
 } sn_engine_setup;
 
@@ -35,6 +37,8 @@ SN_NODISCARD sn_status sn_runnable_init(sn_diag *d, const sn_engine *e, const sn
 SN_NODISCARD sn_status sn_runnable_call(sn_diag *d, const sn_runnable *r, int n, sn_array *const *args, sn_array **out);
 void sn_runnable_finish(sn_runnable *r);
 
+/* Device and target from the rows of sn_options_engine. */
+void sn_engine_setup_from_options(const sn_options *o, sn_engine_setup *setup);
 /* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). Without --engine: SINTER_ENGINE, else `preferred`, or the interpreter
  * with a note where this machine cannot compile. */
 SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine, sn_pool **pool);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sinter/compiler.h"
+#include "sinter/device.h"
 
 typedef struct compiled {
   sn_program *program;
@@ -26,20 +27,31 @@ void sn_engine_compiled_release(void *program) {
   sn_free(p);
 }
 
+/* *out: the target of the device at hand; untouched for the CPU. */
+static sn_status device_target(sn_diag *d, const char *device, char *to, size_t bytes, const char **out) {
+  if (!device || strcmp(device, "cpu") == 0) return SN_OK;
+  SN_TRY(sn_driver_find(device)->target(d, 0, to, bytes));
+  *out = to;
+  return SN_OK;
+}
+
 static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, const char *engine, void **out) {
   compiled *p = sn_alloc_zero(1, sizeof *p);
   *out = NULL;
   if (!p) return sn_out_of_memory(d, sizeof *p);
+  char target[32];
   sn_compile_options o;
   sn_context_options c;
   sn_compile_options_init(&o);
   sn_context_options_init(&c);
   o.engine = engine;
   o.pool = setup->pool;
+  o.target = setup->target;
   c.pool = setup->pool;
   p->donate = setup->donate;
   p->tuple = sn_shape_is_tuple(m->entry->root->shape);
-  sn_status s = sn_compile(d, m, &o, &p->program, NULL);
+  sn_status s = setup->target ? SN_OK : device_target(d, setup->device, target, sizeof target, &o.target);
+  if (s == SN_OK) s = sn_compile(d, m, &o, &p->program, NULL);
   if (s == SN_OK) s = sn_context_create(d, p->program, &c, &p->context);
   if (s == SN_OK) {
     p->n_results = sn_program_n_results(p->program);

@@ -149,13 +149,14 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
 /* Made at the first call, so that repeats time the runs alone. */
 static sn_status make_program(run *r) {
   sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed")};
+  sn_engine_setup_from_options(r->o, &setup);
   if (r->n_processes != 1) return sn_error(r->d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "engine %s runs one process; --engine=interpreter runs several", r->engine->name);
   return sn_runnable_init(r->d, r->engine, &setup, r->m, &r->program);
 }
 
 /* Nobody asked for an engine: what cannot be compiled, runs in several processes, or is to be watched instruction by instruction goes to the interpreter. */
 static sn_status choose_engine(run *r) {
-  bool free_choice = !sn_opt_given(r->o, "engine") && !sn_env("SINTER_ENGINE");
+  bool free_choice = !sn_opt_given(r->o, "engine") && !sn_env("SINTER_ENGINE") && strcmp(sn_opt_text(r->o, "device"), "cpu") == 0;
   if (strcmp(r->engine->name, "interpreter") == 0) return SN_OK;
   if (free_choice && (r->n_processes != 1 || r->tracing || sn_opt_flag(r->o, "stop-at-nan"))) {
     r->engine = sn_engine_find("interpreter");

@@ -152,6 +152,7 @@ static sn_status make_steps(trainer *t) {
   sn_step_options *so = &t->step_options;
   const sn_model_spec *spec = sn_model_get_spec(t->model);
   sn_engine_setup setup = {.pool = t->pool};
+  sn_engine_setup_from_options(t->o, &setup);
   sn_step_options_init(so);
   so->batch = sn_opt_int(t->o, "batch");
   so->accumulate = sn_opt_int(t->o, "accumulate");

@@ -23,6 +23,25 @@ static sn_status open_device(sn_diag *d, cuda_state *c) {
   return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, NULL, "opening the device");
 }
 
+/* The newest of the compiler's targets that the device runs. */
+static sn_status cuda_target(sn_diag *d, int ordinal, char *to, size_t bytes) {
+  cuda_api api;
+  cu_device device;
+  int major = 0, minor = 0;
+  SN_TRY(cuda_api_open(d, &api));
+  cu_result r = api.device_get(&device, ordinal);
+  if (r == CU_OK) r = api.device_attribute(&major, CU_ATTRIBUTE_MAJOR, device);
+  if (r == CU_OK) r = api.device_attribute(&minor, CU_ATTRIBUTE_MINOR, device);
+  sn_status s = r == CU_OK ? SN_OK : cuda_error(d, &api, r, NULL, "asking the device what it is");
+  if (s == SN_OK && major < 8) {
+    s = sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "the device is sm_%d%d; sm_80 or later is needed", major, minor);
+  } else if (s == SN_OK) {
+    snprintf(to, bytes, "%s", major == 9 ? "sm_90a" : major == 8 && minor < 9 ? "sm_80" : "sm_89"); /* later ones compile sm_89's PTX */
+  }
+  cuda_api_close(&api);
+  return s;
+}
+
 static sn_status make(sn_diag *d, cuda_state *c) {
   cu_result r = c->api.stream_create(&c->stream, CU_STREAM_NON_BLOCKING);
   for (int i = 0; i < 2 && r == CU_OK; i++) r = c->api.event_create(&c->events[i], 0);
@@ -114,4 +133,4 @@ static sn_status cuda_run_entry(sn_diag *d, void *state, void *const *arguments,
 
 static void cuda_cancel(void *state) { atomic_store(&((cuda_state *)state)->cancelled, true); }
 
-const sn_driver sn_driver_cuda = {"cuda", "NVIDIA devices through libcuda.so.1", cuda_check, cuda_create, cuda_run_entry, cuda_cancel, cuda_destroy};
+const sn_driver sn_driver_cuda = {"cuda", "NVIDIA devices through libcuda.so.1", cuda_check, cuda_target, cuda_create, cuda_run_entry, cuda_cancel, cuda_destroy};

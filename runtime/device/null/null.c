@@ -11,6 +11,13 @@ static sn_status null_check(sn_diag *d) {
   return SN_OK;
 }
 
+static sn_status null_target(sn_diag *d, int ordinal, char *to, size_t bytes) {
+  (void)d;
+  (void)ordinal;
+  snprintf(to, bytes, "native");
+  return SN_OK;
+}
+
 static sn_status null_create(sn_diag *d, const sn_program *p, const sn_context_options *o, void **out) {
   (void)o;
   const sn_program **state = sn_alloc(sizeof *state);
@@ -33,4 +40,4 @@ static sn_status null_run(sn_diag *d, void *state, void *const *arguments, void 
 
 static void null_cancel(void *state) { (void)state; }
 
-const sn_driver sn_driver_null = {"null", "computes nothing: results are zero", null_check, null_create, null_run, null_cancel, sn_free};
+const sn_driver sn_driver_null = {"null", "computes nothing: results are zero", null_check, null_target, null_create, null_run, null_cancel, sn_free};

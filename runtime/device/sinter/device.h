@@ -15,6 +15,8 @@ typedef struct sn_driver {
   const char *what; /* one line for people */
   /* Can programs run here? A reason on d where not (SN_ERR_UNAVAILABLE). */
   sn_status (*check)(sn_diag *d);
+  /* The compiler's target for device `ordinal`: "sm_90a". */
+  sn_status (*target)(sn_diag *d, int ordinal, char *to, size_t bytes);
   /* Loads code and constants, makes all memory of a run. */
   sn_status (*create)(sn_diag *d, const sn_program *p, const sn_context_options *o, void **out);
   /* One run: arguments and results are host memory of the leaves' bytes. */
