@@ -116,6 +116,10 @@ const sn_ix *lower_grid(lowering *L, int k); /* variable k of the open phase */
 /* The pred "all guards hold" as a value. */
 sn_kvalue *lower_guard_value(lowering *L, int n, const sn_ix_guard *guards);
 int lower_lanes(const lowering *L, sn_type t);
+/* CUDA targets: lanes are a block's threads. */
+#define LOWER_GPU_LANES 256
+bool lower_on_gpu(const lowering *L);
+int lower_gpu_lanes(int64_t n); /* for n elements: 32 … 256 */
 bool lower_is_param(const lowering *L, const sn_instr *i, int *operand);
 
 const sn_shape *lower_output_shape(const lowering *L, int k);

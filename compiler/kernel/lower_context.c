@@ -101,7 +101,7 @@ const sn_ix *lower_for(lowering *L, sn_kloop loop, int width, const sn_ix *lo, c
   const sn_ix *var = NULL;
   *node = sn_kb_for(&L->b, loop, width, lo, hi, step, n_carries, inits, combine, &var);
   if (!*node) return NULL;
-  lower_push(L, *node, (*node)->regions[0], loop == SN_KLOOP_VECTOR);
+  lower_push(L, *node, (*node)->regions[0], loop == SN_KLOOP_VECTOR || loop == SN_KLOOP_THREADS);
   note_depth(L, 0, (*node)->var, L->depth - 1);
   return var;
 }
@@ -233,7 +233,16 @@ void lower_override(lowering *L, const sn_instr *i, int output, int buffer, int 
   L->tiles = t;
 }
 
+bool lower_on_gpu(const lowering *L) { return L->target && L->target->kind == SN_TARGET_CUDA; }
+
+int lower_gpu_lanes(int64_t n) {
+  int lanes = 32;
+  while (lanes < LOWER_GPU_LANES && lanes < n) lanes *= 2;
+  return lanes;
+}
+
 int lower_lanes(const lowering *L, sn_type t) {
+  if (lower_on_gpu(L)) return LOWER_GPU_LANES;
   int bytes = L->target && L->target->vector_bytes ? L->target->vector_bytes : 16;
   int each = (int)sn_type_bytes(t);
   if (each < 4) each = 4; /* narrow types are computed in 32 bits */

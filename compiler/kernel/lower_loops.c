@@ -103,8 +103,72 @@ static void open_flat(lowering *L, domain *m, const bool *mine) {
   lower_end(L, 0, NULL, node);
 }
 
+/* ---- CUDA: threads take neighbouring elements, whatever the dimensions ---- */
+
+enum { ELEMENTS_A_THREAD = 4, SHORT_ROW = 32 };
+
+static int64_t product_of(const int64_t *dims, int n) {
+  int64_t all = 1;
+  for (int k = 0; k < n; k++) all *= dims[k];
+  return all;
+}
+
+static void split_index(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx) {
+  int64_t inner = 1;
+  for (int k = n - 1; k >= 0; k--) {
+    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
+    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, dims[k]);
+    inner *= dims[k];
+  }
+}
+
+/* A chunk of elements a block. */
+static void gpu_elements(lowering *L, domain *m, const bool *mine) {
+  sn_ix_context *x = L->k->ix;
+  sn_knode *node;
+  int64_t total = sn_shape_elements(m->shape);
+  int lanes = lower_gpu_lanes(total);
+  /* Small results are spread over more blocks, a thread an element. */
+  int64_t chunk = total > 256 * 1024 ? (int64_t)lanes * ELEMENTS_A_THREAD : lanes, grid = (total + chunk - 1) / chunk;
+  if (m->flat) flatten_buffers(L, m);
+  if (!lower_phase(L, 1, &grid)) return;
+  const sn_ix *start = sn_ix_mul(x, lower_grid(L, 0), lower_const(L, chunk)), *hi = lower_const(L, chunk);
+  if (total % chunk) hi = sn_ix_min(x, hi, sn_ix_sub(x, lower_const(L, total), start));
+  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lanes, lower_const(L, 0), hi, 1, 0, NULL, NULL, &node);
+  if (!j) return;
+  const sn_ix *flat = sn_ix_add(x, start, j), *idx[SN_MAX_RANK];
+  if (m->flat) shape_index(L, m, &flat, idx);
+  else split_index(L, flat, m->shape->rank, m->shape->dims, idx);
+  store_outputs(L, m->shape, idx, mine);
+  lower_end(L, 0, NULL, node);
+}
+
+/* A row a block: its reductions in all lanes, then its elements. */
+static void gpu_rows(lowering *L, const domain *m, const bool *mine, int prefix) {
+  const sn_ix *idx[SN_MAX_RANK];
+  sn_knode *node;
+  int64_t row = product_of(m->shape->dims + prefix, m->shape->rank - prefix);
+  if (!lower_phase(L, prefix, m->shape->dims)) return;
+  for (int k = 0; k < prefix; k++) idx[k] = lower_grid(L, k);
+  store_prefix(L, m, prefix, idx, mine);
+  if (prefix == m->shape->rank) {
+    store_outputs(L, m->shape, idx, mine);
+    return;
+  }
+  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lower_gpu_lanes(row / 2 + 1), lower_const(L, 0), lower_const(L, row), 1, 0, NULL, NULL, &node);
+  if (!j) return;
+  split_index(L, j, m->shape->rank - prefix, m->shape->dims + prefix, idx + prefix);
+  store_outputs(L, m->shape, idx, mine);
+  lower_end(L, 0, NULL, node);
+}
+
 static void open_domain(lowering *L, domain *m, const bool *mine, int prefix) {
   const sn_ix *vars[SN_MAX_RANK];
+  if (lower_on_gpu(L) && m->shape->rank > 0) {
+    if (prefix >= 0) gpu_rows(L, m, mine, prefix);
+    else gpu_elements(L, m, mine);
+    return;
+  }
   if (m->flat) {
     open_flat(L, m, mine);
     return;
@@ -165,6 +229,17 @@ static int row_rank(const lowering *L, const sn_shape *s) {
   return best;
 }
 
+/* Elements that one result of the longest reduction takes. */
+static int64_t longest_row(const lowering *L) {
+  int64_t most = 0;
+  for (const sn_instr *i = L->body ? L->body->first : L->root; i; i = L->body ? i->next : NULL) {
+    int64_t results = i->op == SN_OP_REDUCE ? sn_shape_elements(result_leaf(i)) : 0;
+    int64_t n = results ? sn_shape_elements(sn_operand_shape(i, 0)) / results : 0;
+    if (n > most) most = n;
+  }
+  return most;
+}
+
 static int lanes_for(const lowering *L, const sn_shape *s, int64_t last) {
   int lanes = lower_lanes(L, s->type);
   while (lanes > 2 && lanes / 2 >= last) lanes /= 2;
@@ -177,6 +252,7 @@ static void domain_of(const lowering *L, const sn_shape *s, domain *m, int *pref
   m->rank = s->rank;
   if (s->rank) memcpy(m->dims, s->dims, (size_t)s->rank * sizeof *s->dims);
   *prefix = row_rank(L, s);
+  if (lower_on_gpu(L) && *prefix >= 0 && longest_row(L) < SHORT_ROW) *prefix = -1; /* a thread reduces it alone */
   m->flat = *prefix < 0 && s->rank > 0 && is_flat(L, s);
   if (m->flat) {
     m->rank = 1;

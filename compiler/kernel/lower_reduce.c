@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { LEAST_ELEMENTS = 32768, FEW_RESULTS = 64, MOST_BLOCKS = 32, ROWS_AT_ONCE = 4, CHUNK = 8192 };
+enum { LEAST_ELEMENTS = 32768, FEW_RESULTS = 64, MOST_BLOCKS = 32, ROWS_AT_ONCE = 4, CHUNK = 8192, GPU_BLOCKS = 64, GPU_ROWS = 32 };
 
 static bool plain_reduce(const sn_instr *i, sn_opcode *op) {
   if (i->op != SN_OP_REDUCE || i->n_operands != 2 || sn_type_is_complex(i->shape->type)) return false;
@@ -81,6 +81,7 @@ static bool columns_fit(const lowering *L, columns *c) {
   for (int k = 0; k < c->x->rank; k++) *(k < c->n_reduced ? &c->rows : &c->kept) *= c->x->dims[k];
   if (c->rows < 64 || c->rows * c->kept < LEAST_ELEMENTS || c->kept < 4 || c->kept > 65536) return false;
   c->n_blocks = c->rows / 16 < MOST_BLOCKS ? c->rows / 16 : MOST_BLOCKS;
+  if (lower_on_gpu(L)) c->n_blocks = c->rows / GPU_ROWS < GPU_BLOCKS ? c->rows / GPU_ROWS : GPU_BLOCKS;
   c->block = (c->rows + c->n_blocks - 1) / c->n_blocks;
   c->block = (c->block + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE * ROWS_AT_ONCE;
   c->n_blocks = (c->rows + c->block - 1) / c->block;
@@ -133,11 +134,56 @@ static void columns_blocks(lowering *L, const columns *c) {
   lower_end(L, 0, NULL, node);
 }
 
+/* ---- columns on a GPU: a thread a column of a block of rows ---- */
+
+static const sn_ix *gpu_column_loop(lowering *L, const columns *c, const sn_ix *chunk, sn_knode **node) {
+  sn_ix_context *x = L->k->ix;
+  int lanes = lower_gpu_lanes(c->kept);
+  const sn_ix *start = sn_ix_mul(x, chunk, lower_const(L, lanes)), *hi = lower_const(L, lanes);
+  if (c->kept % lanes) hi = sn_ix_min(x, hi, sn_ix_sub(x, lower_const(L, c->kept), start));
+  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lanes, lower_const(L, 0), hi, 1, 0, NULL, NULL, node);
+  return j ? sn_ix_add(x, start, j) : NULL;
+}
+
+/* op over n values in order: the first, then a loop. */
+static sn_kvalue *gpu_block_sum(lowering *L, const columns *c, int k, const sn_ix *start, const sn_ix *n, const sn_ix *col) {
+  const sn_ix *idx[SN_MAX_RANK];
+  const sn_instr *x = sn_instr_operand(L->outputs[k], 0);
+  sn_type t = partial_type(L->outputs[k], c->ops[k]);
+  sn_knode *node;
+  column_index(L, c, start, col, idx);
+  sn_kvalue *first = lower_value(L, x, 0, idx);
+  if (first && first->type != t) first = sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &first);
+  const sn_ix *r = first ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), n, 1, 1, &first, NULL, &node) : NULL;
+  if (!r) return NULL;
+  column_index(L, c, sn_ix_add(L->k->ix, start, r), col, idx);
+  sn_kvalue *next = combine(L, c->ops[k], &node->regions[0]->params[0], lower_value(L, x, 0, idx));
+  lower_end(L, 1, &next, node);
+  return sn_knode_result(node, 0);
+}
+
+static void gpu_columns_blocks(lowering *L, const columns *c) {
+  sn_ix_context *x = L->k->ix;
+  sn_knode *node;
+  int lanes = lower_gpu_lanes(c->kept);
+  int64_t grid[2] = {c->n_blocks, (c->kept + lanes - 1) / lanes};
+  if (!lower_phase(L, 2, grid)) return;
+  const sn_ix *b = lower_grid(L, 0), *start = sn_ix_mul(x, b, lower_const(L, c->block));
+  const sn_ix *n = sn_ix_min(x, lower_const(L, c->block), sn_ix_sub(x, lower_const(L, c->rows), start));
+  const sn_ix *col = gpu_column_loop(L, c, lower_grid(L, 1), &node);
+  if (!col) return;
+  const sn_ix *at[2] = {b, col};
+  for (int k = 0; k < L->n_outputs; k++) sn_kb_store(&L->b, c->work[k], at, 0, NULL, gpu_block_sum(L, c, k, start, n, col));
+  lower_end(L, 0, NULL, node);
+}
+
 static void columns_finish(lowering *L, const columns *c) {
   sn_knode *node, *inner;
-  int64_t none = 1;
-  if (!lower_phase(L, 0, &none)) return;
-  const sn_ix *col = lower_for(L, SN_KLOOP_VECTOR, c->lanes, lower_const(L, 0), lower_const(L, c->kept), 1, 0, NULL, NULL, &node);
+  int lanes = lower_on_gpu(L) ? lower_gpu_lanes(c->kept) : c->lanes;
+  int64_t grid = lower_on_gpu(L) ? (c->kept + lanes - 1) / lanes : 1;
+  if (!lower_phase(L, lower_on_gpu(L), &grid)) return;
+  const sn_ix *col = lower_on_gpu(L) ? gpu_column_loop(L, c, lower_grid(L, 0), &node)
+                                     : lower_for(L, SN_KLOOP_VECTOR, lanes, lower_const(L, 0), lower_const(L, c->kept), 1, 0, NULL, NULL, &node);
   const sn_ix *idx[SN_MAX_RANK];
   if (!col) return;
   lower_delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx);
@@ -156,7 +202,8 @@ static void columns_finish(lowering *L, const columns *c) {
 static void lower_columns(lowering *L, columns *c) {
   int64_t dims[2] = {c->n_blocks, c->kept};
   for (int k = 0; k < L->n_outputs; k++) c->work[k] = add_work(L, partial_type(L->outputs[k], c->ops[k]), 2, dims);
-  columns_blocks(L, c);
+  if (lower_on_gpu(L)) gpu_columns_blocks(L, c);
+  else columns_blocks(L, c);
   columns_finish(L, c);
 }
 
