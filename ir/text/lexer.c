@@ -84,6 +84,7 @@ sn_status sn_tx_begin(sn_tx *p, sn_diag *d, const char *file, const char *text, 
   p->at = p->loc_at = p->loc_line_begin = p->text;
   p->end = p->text + n_bytes;
   if (sn_arena_create(&p->scratch) != SN_OK || sn_arena_create(&p->outer) != SN_OK) return sn_tx_memory(p);
+  SN_TRY(sn_tx_stack_init(p));
   return lex_check_bytes(p);
 }
 

@@ -87,10 +87,18 @@ void sn_tx_hint_name(sn_tx *p, uint32_t scope, sn_span name) {
   if (n != 0) sn_tx_hint_nearest(p, name, words, n);
 }
 
+/* From the start, so that v + from is a pointer even where nothing was pushed. */
+sn_status sn_tx_stack_init(sn_tx *p) {
+  p->stack.v = sn_alloc(NAMES_FIRST * sizeof *p->stack.v);
+  if (p->stack.v == NULL) return sn_tx_memory(p);
+  p->stack.cap = NAMES_FIRST;
+  return SN_OK;
+}
+
 sn_status sn_tx_push(sn_tx *p, void *v) {
   sn_tx_stack *s = &p->stack;
   if (s->n == s->cap) {
-    uint32_t cap = s->cap != 0 ? s->cap * 2 : NAMES_FIRST;
+    uint32_t cap = s->cap * 2;
     void **grown = cap < UINT32_MAX / 4 ? sn_realloc(s->v, cap * sizeof *grown) : NULL;
     if (grown == NULL) return sn_tx_memory(p);
     s->v = grown;

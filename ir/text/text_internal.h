@@ -132,6 +132,7 @@ sn_status sn_tx_ints_by_x(sn_tx *p, const char *what, int64_t *v, int max, int *
 sn_tx_name *sn_tx_find(const sn_tx *p, uint32_t scope, sn_span name);
 sn_status sn_tx_define(sn_tx *p, uint32_t scope, sn_span name, void *value); /* the name must be new */
 void sn_tx_hint_name(sn_tx *p, uint32_t scope, sn_span name);
+sn_status sn_tx_stack_init(sn_tx *p);
 sn_status sn_tx_push(sn_tx *p, void *v);
 
 /* ---- parse_*.c ------------------------------------------------------------------------------------------------------ */
