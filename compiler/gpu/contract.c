@@ -59,7 +59,8 @@ static void plain(gpu_emit *e, const sn_kcontract *c) {
 void gpu_contract(gpu_emit *e, const sn_knode *n) {
   const sn_kcontract *c = n->contract;
   gpu_line(e, "/* contract %dx%d%s%s */", c->mr, c->nr, n->comment ? ": " : "", n->comment ? n->comment : "");
-  plain(e, c);
+  if (e->buffers[c->acc.buffer].home == HOME_SPREAD) gpu_spread_contract(e, c);
+  else plain(e, c);
 }
 
 void gpu_copy(gpu_emit *e, const sn_knode *n) {

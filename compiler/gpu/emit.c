@@ -66,6 +66,7 @@ const char *gpu_name(gpu_emit *e, const sn_kvalue *v) {
 typedef struct survey {
   int lanes;                    /* of the widest vector loop; 0: none */
   bool whole_block;             /* nodes that need all threads */
+  const sn_kcontract *spread[256]; /* by buffer: the contraction whose sums are spread over registers */
   int private_loop[256];        /* by buffer: 0 untouched, -1 shared between lanes, else 1 + the lane loop's variable, or 1 << 20 for the whole block */
 } survey;
 
@@ -83,8 +84,10 @@ static void survey_region(const gpu_emit *e, survey *s, const sn_kregion *r, int
     if (n->op == SN_K_LOAD || n->op == SN_K_STORE) survey_touch(e, s, n->buffer, where);
     if (n->op == SN_K_ATOMIC) survey_touch(e, s, n->buffer, -1);
     if (n->op == SN_K_CONTRACT) {
+      int acc = n->contract->acc.buffer;
       s->whole_block = true;
-      survey_touch(e, s, n->contract->acc.buffer, -1);
+      if (acc < 256 && gpu_spread_fits(e, n->contract)) s->spread[acc] = n->contract;
+      survey_touch(e, s, acc, -1);
       survey_touch(e, s, n->contract->a.buffer, -1);
       survey_touch(e, s, n->contract->b.buffer, -1);
     }
@@ -119,7 +122,10 @@ static void place_tiles(gpu_emit *e, const survey *s, sn_gpu_phase *p) {
     if (is_argument(kb)) continue;
     int64_t bytes = tile_bytes(kb);
     bool alone = b < 256 && s->private_loop[b] >= 0 && bytes <= SMALL_TILE_BYTES && (kb->memory == SN_KMEM_REGISTER || e->item_per_thread);
-    if (!touched(s, b) || alone) {
+    if (b < 256 && s->spread[b] && e->threads == 256) {
+      g->home = HOME_SPREAD;
+      g->tensor = s->spread[b]->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32;
+    } else if (!touched(s, b) || alone) {
       g->home = HOME_PRIVATE;
     } else if (shared + bytes <= limit) {
       g->home = HOME_SHARED;
@@ -162,7 +168,8 @@ static void declare_tiles(gpu_emit *e, const sn_gpu_phase *p, const survey *s) {
     const gpu_buffer *g = &e->buffers[b];
     const char *type = gpu_memory_type(kb->type);
     if (is_argument(kb) || !touched(s, b)) continue;
-    if (g->home == HOME_PRIVATE) gpu_line(e, "%s %s[%lld];", type, g->name, (long long)(sn_kbuffer_bytes(kb) / (int64_t)sn_type_bytes(kb->type)));
+    if (g->home == HOME_SPREAD) gpu_line(e, "%s %s[%d];", type, g->name, gpu_spread_registers(kb));
+    else if (g->home == HOME_PRIVATE) gpu_line(e, "%s %s[%lld];", type, g->name, (long long)(sn_kbuffer_bytes(kb) / (int64_t)sn_type_bytes(kb->type)));
     else gpu_line(e, "%s *const %s = (%s *)(%s + %lld);", type, g->name, type, g->home == HOME_SHARED ? "sn_shared" : "slice", (long long)g->offset);
   }
 }
@@ -302,6 +309,7 @@ sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_targ
   e.arena = a;
   e.k = k;
   e.target = t;
+  e.thread_var = -1;
   e.buffers = SN_NEW_N(a, gpu_buffer, k->n_buffers + 1);
   e.names = SN_NEW_N(a, const char *, (size_t)k->n_values + 1);
   e.dim64 = SN_NEW_N(a, bool, k->n_vars + 1);

@@ -23,6 +23,7 @@ typedef struct gpu_buffer {
   gpu_home home;
   int64_t offset;       /* in shared memory or the slice */
   bool hot;             /* written in this phase, and touched elsewhere in it: order matters */
+  bool tensor;          /* spread sums: laid out for tensor cores */
   bool read, written;   /* since the last barrier */
 } gpu_buffer;
 
@@ -37,6 +38,7 @@ typedef struct gpu_emit {
   bool lane;            /* inside one lane */
   bool item_per_thread;
   int threads;
+  int thread_var;       /* DIM of the open loop over threads; -1: none */
   gpu_buffer *buffers;
   const char **names;   /* of values, by id */
   bool *dim64, *sym64;  /* variables that need 64 bits */
@@ -79,6 +81,12 @@ void gpu_contract(gpu_emit *e, const sn_knode *n);
 void gpu_copy(gpu_emit *e, const sn_knode *n);
 void gpu_assign_yields(gpu_emit *e, const sn_kregion *r, int n, const char *const *to);
 const char *gpu_element(gpu_emit *e, int buffer, const char *offset); /* as an lvalue */
+
+/* ---- spread.c ---- */
+bool gpu_spread_fits(const gpu_emit *e, const sn_kcontract *c); /* can its sums be spread over the block's registers? */
+int gpu_spread_registers(const sn_kbuffer *b);                  /* of a thread */
+void gpu_spread_contract(gpu_emit *e, const sn_kcontract *c);
+const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load);
 
 /* ---- sync.c ---- */
 void gpu_before(gpu_emit *e, const sn_knode *n);  /* a barrier where n depends on other threads; then notes n */

@@ -149,6 +149,13 @@ static const struct {
 
 #include "helpers_complex.inc"
 
+    {"sn_mma_tf32", "/* A 16 x 8 tile of sums += 16 x 8 times 8 x 8; operands are tf32 already. */\n" FN
+                    "void sn_mma_tf32(float *d, const float *a, const float *b) {\n"
+                    "  asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"
+                    "      : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3])\n"
+                    "      : \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), \"r\"(__float_as_uint(a[3])),\n"
+                    "        \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1])));\n}\n"},
+
     /* ---- lanes ---- */
     {"sn_down", "/* Any value from lane + by, in 32-bit pieces. */\ntemplate <class T>\n" FN
                 "T sn_down(T v, int by) {\n"

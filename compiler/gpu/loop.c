@@ -76,7 +76,9 @@ static void lanes_of_block(gpu_emit *e, const sn_knode *n) {
   e->depth += idle;
   open_loop(e, n, lane, n->step * lanes, "");
   e->lane = true;
+  e->thread_var = n->loop == SN_KLOOP_THREADS ? n->var : -1;
   body(e, n);
+  e->thread_var = -1;
   e->lane = false;
   e->depth -= idle;
   for (int i = 0; i < n->n_operands; i++) {

@@ -20,11 +20,13 @@ static void define(gpu_emit *e, const sn_knode *n, const char *expression) {
 
 static void emit_load(gpu_emit *e, const sn_knode *n) {
   sn_type t = n->results[0].type;
-  const char *x = gpu_from_memory(e, t, gpu_element(e, n->buffer, gpu_offset(e, n->buffer, n->at))), *guard = gpu_guards(e, n->n_guards, n->guards);
-  if (e->buffers[n->buffer].home == HOME_SPREAD) {
-    gpu_fail(e, SN_ERR_UNSUPPORTED, "sums spread over a block's registers can only be copied to a tile");
+  bool spread = e->buffers[n->buffer].home == HOME_SPREAD;
+  const char *slot = spread ? gpu_spread_slot(e, n) : gpu_offset(e, n->buffer, n->at), *guard = gpu_guards(e, n->n_guards, n->guards);
+  if (!slot) {
+    gpu_fail(e, SN_ERR_UNSUPPORTED, "sums spread over a block's registers are read by another thread than the one that holds them");
     return;
   }
+  const char *x = gpu_from_memory(e, t, gpu_element(e, n->buffer, slot));
   if (guard) {
     const char *other = n->n_operands ? gpu_name(e, n->operands[0]) : gpu_constant(e, t, (const uint64_t[2]){0, 0});
     x = gpu_text(e, "%s ? %s%s%s : %s", guard, t == SN_TYPE_PRED ? "(" : "", x, t == SN_TYPE_PRED ? ")" : "", other);

@@ -113,15 +113,6 @@ static int64_t product_of(const int64_t *dims, int n) {
   return all;
 }
 
-static void split_index(lowering *L, const sn_ix *flat, int n, const int64_t *dims, const sn_ix **idx) {
-  int64_t inner = 1;
-  for (int k = n - 1; k >= 0; k--) {
-    const sn_ix *e = sn_ix_div(L->k->ix, flat, inner);
-    idx[k] = k == 0 ? e : sn_ix_mod(L->k->ix, e, dims[k]);
-    inner *= dims[k];
-  }
-}
-
 /* A chunk of elements a block. */
 static void gpu_elements(lowering *L, domain *m, const bool *mine) {
   sn_ix_context *x = L->k->ix;
@@ -138,7 +129,7 @@ static void gpu_elements(lowering *L, domain *m, const bool *mine) {
   if (!j) return;
   const sn_ix *flat = sn_ix_add(x, start, j), *idx[SN_MAX_RANK];
   if (m->flat) shape_index(L, m, &flat, idx);
-  else split_index(L, flat, m->shape->rank, m->shape->dims, idx);
+  else lower_delinearise(L, flat, m->shape->rank, m->shape->dims, idx);
   store_outputs(L, m->shape, idx, mine);
   lower_end(L, 0, NULL, node);
 }
@@ -157,7 +148,7 @@ static void gpu_rows(lowering *L, const domain *m, const bool *mine, int prefix)
   }
   const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lower_gpu_lanes(row / 2 + 1), lower_const(L, 0), lower_const(L, row), 1, 0, NULL, NULL, &node);
   if (!j) return;
-  split_index(L, j, m->shape->rank - prefix, m->shape->dims + prefix, idx + prefix);
+  lower_delinearise(L, j, m->shape->rank - prefix, m->shape->dims + prefix, idx + prefix);
   store_outputs(L, m->shape, idx, mine);
   lower_end(L, 0, NULL, node);
 }

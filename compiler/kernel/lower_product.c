@@ -11,26 +11,9 @@
  *
  * Panels are zero-padded, so every contraction is a full tile; only the epilogue knows where the matrix ends. Sums run over k in order, so the bits depend on the
  * shape alone. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). */
-#include "elemental.h"
+#include "lower_product.h"
 
 #include <string.h>
-
-typedef struct product {
-  const sn_instr *dot;
-  sn_index_map map;
-  int n_batch, n_m, n_n;            /* dimensions of the result: batch, then lhs', then rhs' */
-  int64_t batch, m, n, k;
-  const int64_t *batch_dims, *m_dims, *n_dims;
-  int64_t mr, nr, mc, nc, kc;       /* tile, block of rows, block of columns, block of terms */
-  int64_t m_blocks, n_blocks, k_blocks, n_panels; /* n_panels: of all columns */
-  bool shared_rhs;                  /* packed once, in a phase of its own */
-  bool direct_lhs;                  /* read in place */
-  int lhs_buffer;
-  int64_t lhs_stride[2];
-  sn_type type;                     /* of the sums */
-  int rhs_work, rhs_scratch, lhs_scratch, acc;
-  uint32_t first_id, n_ids, *steps; /* of the body's instructions, by id: find_steps */
-} product;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -127,16 +110,16 @@ static void choose_tile(const lowering *L, product *p) {
 /* ---- indices ---- */
 
 /* Result index of (b, m, n). */
-static void result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx) {
+void product_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx) {
   if (p->n_batch) memcpy(idx, b, (size_t)p->n_batch * sizeof *idx);
   lower_delinearise(L, m, p->n_m, p->m_dims, idx + p->n_batch);
   lower_delinearise(L, n, p->n_n, p->n_dims, idx + p->n_batch + p->n_m);
 }
 
-static bool operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at) {
+bool product_operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at) {
   const sn_ix *idx[SN_MAX_RANK], *syms[SN_MAX_RANK];
   const sn_access *a = lower_access(L, p->dot, &p->map, operand);
-  result_index(L, p, b, m, n, idx);
+  product_result_index(L, p, b, m, n, idx);
   lower_delinearise(L, k, p->map.n_syms, p->map.sym_sizes, syms);
   return a && lower_at(L, p->dot, &p->map, a, idx, syms, at);
 }
@@ -187,7 +170,7 @@ static bool find_direct_lhs(lowering *L, product *p) {
   for (int i = 0; i < p->n_batch; i++) b[i] = sn_ix_dim(x, free_var + 2 + i, p->batch_dims[i]);
   for (int t = 0; t < 4; t++) {
     const sn_ix *mt = t == 0 ? m : lower_const(L, t == 2), *kt = t == 0 ? k : lower_const(L, t == 3);
-    if (!operand_index(L, p, 0, b, mt, zero, kt, at) || !trace_to_param(L, sn_instr_operand(p->dot, 0), at, &p->lhs_buffer)) return false;
+    if (!product_operand_index(L, p, 0, b, mt, zero, kt, at) || !trace_to_param(L, sn_instr_operand(p->dot, 0), at, &p->lhs_buffer)) return false;
     if (!(sums[t] = address(L, p->lhs_buffer, at))) return false;
   }
   for (int t = 0; t < 2; t++) {
@@ -230,7 +213,7 @@ static void pack_rhs(lowering *L, const product *p, int to, const sn_ix *const *
   int before = L->n_guards;
   if (!column) return;
   if (p->n % p->nr && column->hi >= p->n) L->guards[L->n_guards++] = (sn_ix_guard){column, 0, p->n - 1};
-  if (operand_index(L, p, 1, b, lower_const(L, 0), column, sn_ix_add(x, k0, k), at)) {
+  if (product_operand_index(L, p, 1, b, lower_const(L, 0), column, sn_ix_add(x, k0, k), at)) {
     sn_kvalue *v = lower_value(L, sn_instr_operand(p->dot, 1), 0, at);
     if (v && L->n_guards > before) {
       sn_kvalue *xs[3] = {lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, p->type, 0)};
@@ -255,7 +238,7 @@ static void pack_lhs(lowering *L, const product *p, const sn_ix *const *b, const
   int before = L->n_guards;
   if (!row) return;
   if (p->m % p->mr && row->hi >= p->m) L->guards[L->n_guards++] = (sn_ix_guard){row, 0, p->m - 1};
-  if (operand_index(L, p, 0, b, row, lower_const(L, 0), sn_ix_add(x, k0, k), at)) {
+  if (product_operand_index(L, p, 0, b, row, lower_const(L, 0), sn_ix_add(x, k0, k), at)) {
     const sn_ix *where[3] = {ip, k, i};
     sn_kb_store(&L->b, p->lhs_scratch, where, 0, NULL, lower_value(L, sn_instr_operand(p->dot, 0), 0, at));
   }
@@ -317,7 +300,7 @@ static void contract_tile(lowering *L, const product *p, const item *it, const s
   c.algorithm = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM);
   if (p->direct_lhs) {
     int buffer;
-    if (!operand_index(L, p, 0, it->b, row, zero, k0, a_at) || !trace_to_param(L, sn_instr_operand(p->dot, 0), a_at, &buffer)) return;
+    if (!product_operand_index(L, p, 0, it->b, row, zero, k0, a_at) || !trace_to_param(L, sn_instr_operand(p->dot, 0), a_at, &buffer)) return;
     c.a = (sn_ktile){p->lhs_buffer, a_at, {p->lhs_stride[0], p->lhs_stride[1]}};
   } else {
     a_at[0] = ip;
@@ -363,7 +346,7 @@ static bool find_steps(lowering *L, product *p) {
 }
 
 /* Where element idx of the dot comes to lie in `to`, walking up from the root by the shortest way. */
-static bool forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
+bool product_forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
   enum { LONGEST = 64 };
   const sn_instr *path[LONGEST], *dot = p->dot;
   int n = 0;
@@ -412,11 +395,11 @@ static void epilogue(lowering *L, const product *p, const item *it, const sn_ix 
   const sn_ix *idx[SN_MAX_RANK], *out[SN_MAX_RANK];
   const sn_ix *tile_i = sn_ix_add(x, i, sn_ix_sub(x, row0, tile_row(L, p, it, ip)));
   const sn_ix *tile[4] = {p->k_blocks > 1 ? ip : lower_const(L, 0), p->k_blocks > 1 ? jp : lower_const(L, 0), tile_i, j};
-  result_index(L, p, it->b, sn_ix_add(x, row0, i), sn_ix_add(x, col0, j), idx);
+  product_result_index(L, p, it->b, sn_ix_add(x, row0, i), sn_ix_add(x, col0, j), idx);
   sn_kvalue *sum = sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
   lower_remember(L, p->dot, 0, idx, sum);
   for (int k = 0; k < L->n_outputs && sum; k++) {
-    if (!forward_index(L, p, L->outputs[k], idx, out)) {
+    if (!product_forward_index(L, p, L->outputs[k], idx, out)) {
       lower_fail(L, L->outputs[k], "a result of the fusion whose elements are not those of its product");
       return;
     }
@@ -491,10 +474,11 @@ static int count_dots(const lowering *L) {
 
 bool lower_product(lowering *L, const sn_instr *dot) {
   product p;
-  if (count_dots(L) != 1 || !measure(L, dot, &p) || !large_enough(&p) || !taken_type(&p) || !find_steps(L, &p)) return false;
+  if (count_dots(L) != 1 || !measure(L, dot, &p) || !large_enough(&p) || (!taken_type(&p) && !lower_on_gpu(L)) || !find_steps(L, &p)) return false;
   for (int k = 0; k < L->n_outputs; k++) {
     if (!steps_to(&p, L->outputs[k])) return false;
   }
+  if (lower_on_gpu(L)) return lower_gpu_product(L, &p);
   choose_tile(L, &p);
   p.direct_lhs = p.m >= p.mr && find_direct_lhs(L, &p);
   add_buffers(L, &p);

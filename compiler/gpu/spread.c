@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Sums of a block's contraction, spread over the registers of its 256 threads: a square tile of 64 or 128.
+ *
+ *   plain sums     thread t holds rows t / 16 + 16 r, columns t % 16 + 16 c: what a warp reads of a tile are whole rows, or one element for many
+ *   tensor cores   2 x 4 warps; a warp's part is cut in tiles of mma.m16n8k8, whose four values lie as PTX says: rows g, g + 8, columns 2 q, 2 q + 1, with g = t % 32 / 4, q = t % 4
+ *
+ * A load of one of them is only possible where its index expressions name, for every thread, a register of that thread; that is checked by trying all of them. */
+#include "emit.h"
+
+#include <string.h>
+
+enum { SPREAD_THREADS = 256 };
+
+static bool uses_tensor_cores(const sn_kcontract *c) { return c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32; }
+
+static bool is_constant(const sn_ix *e, int64_t v) { return e->kind == SN_IX_CONST && e->value == v; }
+
+bool gpu_spread_fits(const gpu_emit *e, const sn_kcontract *c) {
+  const sn_kbuffer *b = &e->k->buffers[c->acc.buffer];
+  if (b->memory != SN_KMEM_REGISTER || b->rank != 2 || b->dims[0] != b->dims[1] || (b->dims[0] != 64 && b->dims[0] != 128) || b->strides) return false;
+  if (c->mr != b->dims[0] || c->nr != c->mr || !is_constant(c->m, c->mr) || !is_constant(c->n, c->nr) || c->k->kind != SN_IX_CONST) return false;
+  if (b->type != SN_TYPE_F32 && (b->type != SN_TYPE_F64 || uses_tensor_cores(c))) return false;
+  if (uses_tensor_cores(c) && c->k->value % 8) return false;
+  return is_constant(c->acc.at[0], 0) && is_constant(c->acc.at[1], 0) && c->acc.stride[0] == b->dims[1] && c->acc.stride[1] == 1;
+}
+
+int gpu_spread_registers(const sn_kbuffer *b) { return (int)(b->dims[0] * b->dims[1] / SPREAD_THREADS); }
+
+/* ---- which register ---- */
+
+/* Owner and register of sums[i, j]. */
+static void owner_of(const gpu_buffer *g, int tile, int64_t i, int64_t j, int64_t *thread, int64_t *slot) {
+  if (!g->tensor) {
+    *thread = i % 16 * 16 + j % 16;
+    *slot = i / 16 * (tile / 16) + j / 16;
+    return;
+  }
+  int64_t rows = tile / 2, columns = tile / 4, warp = i / rows * 4 + j / columns, wi = i % rows, wj = j % columns;
+  *thread = warp * 32 + wi % 8 * 4 + wj % 8 / 2;
+  *slot = (wi / 16 * (columns / 8) + wj / 8) * 4 + wi % 16 / 8 * 2 + wj % 2;
+}
+
+static void find_variables(const sn_ix *e, int thread_var, int *other, bool *fine) {
+  if (e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) *fine = false;
+  if (e->kind == SN_IX_DIM && e->value != thread_var) {
+    *fine &= *other < 0 || *other == (int)e->value;
+    *other = (int)e->value;
+  }
+  if (e->a) find_variables(e->a, thread_var, other, fine);
+  if (e->b) find_variables(e->b, thread_var, other, fine);
+}
+
+/* The register's number as text; NULL: the load asks for another thread's sums. */
+const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load) {
+  const sn_kbuffer *b = &e->k->buffers[load->buffer];
+  int other = -1, n = gpu_spread_registers(b);
+  bool fine = e->thread_var >= 0;
+  int64_t *dims = SN_NEW_N(e->arena, int64_t, e->k->n_vars + 1);
+  if (!dims) {
+    gpu_fail(e, SN_ERR_MEMORY, NULL);
+    return NULL;
+  }
+  for (int k = 0; k < 2; k++) find_variables(load->at[k], e->thread_var, &other, &fine);
+  if (!fine || other < 0) return NULL;
+  for (int t = 0; t < SPREAD_THREADS; t++) {
+    for (int r = 0; r < n; r++) {
+      int64_t thread, slot, at[2];
+      dims[e->thread_var] = t;
+      dims[other] = r;
+      for (int k = 0; k < 2; k++) at[k] = sn_ix_eval(load->at[k], dims, NULL);
+      if (at[0] < 0 || at[0] >= b->dims[0] || at[1] < 0 || at[1] >= b->dims[1]) return NULL;
+      owner_of(&e->buffers[load->buffer], (int)b->dims[0], at[0], at[1], &thread, &slot);
+      if (thread != t || slot != r) return NULL;
+    }
+  }
+  return gpu_text(e, "d%d", other);
+}
+
+/* ---- the step ---- */
+
+static const char *scaled(gpu_emit *e, const char *x, int64_t stride) { return stride == 1 ? x : gpu_text(e, "(%s) * %lld", x, (long long)stride); }
+
+static const char *tile_at(gpu_emit *e, const sn_ktile *t, const char *i, const char *j) {
+  const char *base = gpu_offset(e, t->buffer, t->at), *text = gpu_text(e, "%s + %s", scaled(e, i, t->stride[0]), scaled(e, j, t->stride[1]));
+  return gpu_element(e, t->buffer, strcmp(base, "0") == 0 ? text : gpu_text(e, "(%s) + %s", base, text));
+}
+
+static void clear(gpu_emit *e, const char *sums, int n) {
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "for (int r = 0; r < %d; r++) %s[r] = 0;", n, sums);
+}
+
+static void plain_step(gpu_emit *e, const sn_kcontract *c, const char *sums) {
+  int n = c->mr / 16;
+  const char *type = gpu_value_type(e->k->buffers[c->acc.buffer].type), *fma = strcmp(type, "double") == 0 ? "fma" : "fmaf";
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "for (int k = 0; k < %lld; k++) {", (long long)c->k->value);
+  gpu_line(e, "  %s a[%d], b[%d];", type, n, n);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "  for (int r = 0; r < %d; r++) {", n);
+  gpu_line(e, "    a[r] = %s;", tile_at(e, &c->a, "lane / 16 + 16 * r", "k"));
+  gpu_line(e, "    b[r] = %s;", tile_at(e, &c->b, "k", "lane % 16 + 16 * r"));
+  gpu_line(e, "  }");
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "  for (int r = 0; r < %d; r++)", n);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "    for (int s = 0; s < %d; s++) %s[r * %d + s] = %s(a[r], b[s], %s[r * %d + s]);", n, sums, n, fma, sums, n);
+  gpu_line(e, "}");
+}
+
+static void tensor_step(gpu_emit *e, const sn_kcontract *c, const char *sums) {
+  int rows = c->mr / 32, columns = c->nr / 32; /* mma tiles of a warp */
+  gpu_line(e, "const int row = lane / 128 * %d + lane %% 32 / 4, column = lane / 32 %% 4 * %d + lane %% 32 / 4, q = lane %% 4;", c->mr / 2, c->nr / 4);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "for (int k = 0; k < %lld; k += 8) {", (long long)c->k->value);
+  gpu_line(e, "  float a[%d][4], b[%d][2];", rows, columns);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "  for (int r = 0; r < %d; r++)", rows);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "    for (int x = 0; x < 4; x++) a[r][x] = %s;", tile_at(e, &c->a, "row + 16 * r + x % 2 * 8", "k + q + x / 2 * 4"));
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "  for (int s = 0; s < %d; s++)", columns);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "    for (int x = 0; x < 2; x++) b[s][x] = %s;", tile_at(e, &c->b, "k + q + x * 4", "column + 8 * s"));
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "  for (int r = 0; r < %d; r++)", rows);
+  gpu_line(e, "#pragma unroll");
+  gpu_line(e, "    for (int s = 0; s < %d; s++) sn_mma_tf32(%s + (r * %d + s) * 4, a[r], b[s]);", columns, sums, columns);
+  gpu_line(e, "}");
+}
+
+void gpu_spread_contract(gpu_emit *e, const sn_kcontract *c) {
+  const char *sums = e->buffers[c->acc.buffer].name;
+  if (!c->accumulate) clear(e, sums, gpu_spread_registers(&e->k->buffers[c->acc.buffer]));
+  if (c->k->value == 0) return;
+  gpu_line(e, "{");
+  e->depth++;
+  if (uses_tensor_cores(c)) tensor_step(e, c, sums);
+  else plain_step(e, c, sums);
+  e->depth--;
+  gpu_line(e, "}");
+}
