@@ -28,10 +28,8 @@ bool can_run(const char *target);
 void built_run_on(built *t, const char *target, void *const *args);
 
 TCase *case_loops(void);
-TCase *case_types(void);
 TCase *case_control(void);
 TCase *case_contract(void);
 TCase *case_math(void);
-TCase *case_object(void);
 
 #endif
