@@ -54,6 +54,7 @@
 
 /* One kernel a fusion. */
 #define FUSION                                                                                                       \
+  P(softmax_reuse, 1),   /* before fusion: it decides what is stored */                                              \
   P(reduce_split, 1),    /* before fusion: row reductions take what feeds them */                                    \
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 

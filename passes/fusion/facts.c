@@ -18,7 +18,7 @@ static const struct {
     {SN_OP_REDUCE_WINDOW, FU_HERO, 0},    {SN_OP_REDUCE, FU_HERO, 0},       {SN_OP_MAP, FU_COSTLY, 8},       {SN_OP_STOCHASTIC_CONVERT, FU_ALONE, 0},
 };
 
-enum { TRANSCENDENTAL_OPS = 20, SPLIT_ELEMENTS = 32768, SPLIT_ROWS = 64, SPLIT_FEW = 64 };
+enum { TRANSCENDENTAL_OPS = 14, MEETING_USERS = 3, SPLIT_ELEMENTS = 32768, SPLIT_ROWS = 64, SPLIT_FEW = 64 };
 
 static bool is_scalar_constant(const sn_instr *i) { return i->op == SN_OP_CONSTANT && sn_shape_is_array(i->shape) && sn_shape_elements(i->shape) == 1; }
 
@@ -160,6 +160,14 @@ static void add_leaf(fu_fact *x, uint32_t leaf) {
   else x->leaves[x->n_leaves++] = leaf;
 }
 
+/* Several heavy results meet here and several read the sum (the residual stream): it will be stored, whatever else is. */
+static bool is_meeting(const fu_state *f, const fu_fact *x) {
+  int large = 0;
+  if (x->cls == FU_FREE || sn_instr_n_users(x->i) < MEETING_USERS) return false;
+  for (int l = 0; l < x->n_leaves && x->n_leaves != FU_MANY_LEAVES; l++) large += 2 * f->facts[x->leaves[l]].bytes >= x->bytes;
+  return large >= 2 || x->n_leaves == FU_MANY_LEAVES;
+}
+
 static void find_leaves(fu_state *f, uint32_t at) {
   fu_fact *x = &f->facts[at];
   if (x->elements <= 1) return;
@@ -172,6 +180,10 @@ static void find_leaves(fu_state *f, uint32_t at) {
     if (o->n_leaves == FU_MANY_LEAVES) x->n_leaves = FU_MANY_LEAVES;
     for (int l = 0; l < o->n_leaves && x->n_leaves != FU_MANY_LEAVES; l++) add_leaf(x, o->leaves[l]);
   }
+  x->meeting = is_meeting(f, x);
+  if (!x->meeting) return;
+  x->n_leaves = 0;
+  add_leaf(x, at);
 }
 
 /* ---- the walk ---- */

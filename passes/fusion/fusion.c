@@ -6,7 +6,7 @@
 /* What a two-core processor of no particular make does; the target says better. */
 static void set_rates(fu_state *f, const sn_target *t) {
   f->bytes_per_us = (t && t->memory_gbs > 0 ? t->memory_gbs : 25) * 1e3;
-  f->ops_per_us = (t && t->fma_gflops > 0 ? t->fma_gflops / 3 : 60) * 1e3; /* plain operations, not all of them in parallel */
+  f->ops_per_us = (t && t->fma_gflops > 0 ? t->fma_gflops / 2 : 80) * 1e3; /* plain operations, not all of them in parallel */
   f->launch_us = t && t->launch_us > 0 ? t->launch_us : 0.5;
 }
 

@@ -34,6 +34,7 @@ typedef struct fu_fact {
   uint32_t hero;           /* the FU_HERO each of whose elements becomes one element of this (elementwise, renamed); FU_NONE: none */
   uint16_t hero_steps;     /* how many instructions lie between */
   uint64_t order;          /* hash of the transposes on the way: equal ones come from equal elements of the hero */
+  bool meeting;            /* heavy results meet here, and several read it: stored in any case */
   bool solo;               /* nobody reads what lies between but what leads here */
   uint8_t n_leaves;        /* the stored values it can be computed from without heavy work; FU_MANY_LEAVES: too many to list */
   uint32_t leaves[FU_MAX_LEAVES];

@@ -335,7 +335,7 @@ static sn_status place_work(fu_state *f, uint32_t at, choice *c) {
   if (c->n_takers == 0) return begin(f, at);
   if (c->n_takers == 1 && !outside) return ends_hero(x, first_taker(f, at)) ? begin(f, at) : join_all(f, at, SN_REASON_FUSED, c);
   weigh(f, at, c);
-  bool repeatable = x->cls == FU_CHEAP || x->cls == FU_COSTLY || x->cls == FU_MOVE;
+  bool repeatable = !x->meeting && (x->cls == FU_CHEAP || x->cls == FU_COSTLY || x->cls == FU_MOVE);
   if (repeatable && !outside && (c->again_us <= c->stored_us || (!c->home && a_row_each(f, at)))) return join_all(f, at, SN_REASON_RECOMPUTED, c);
   if (c->home && c->home->group->hero != x->hero && x->solo) c->home = NULL; /* better the epilogue of its own hero */
   return store(f, at, c);

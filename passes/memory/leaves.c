@@ -50,27 +50,63 @@ sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf) {
   }
 }
 
-/* From a parameter of a fusion to its root by elementwise steps alone. An explicit stack: bodies are as deep as they are. */
-static bool elementwise_to_root(const sn_computation *c, const sn_instr *param) {
-  uint32_t n = 0, cap = c->n_instrs + 1;
-  const sn_instr **stack = sn_alloc_zero(cap, sizeof *stack);
-  uint8_t *seen = sn_alloc_zero(c->module->n_ids + 1u, 1);
-  bool ok = stack && seen;
-  if (ok) stack[n++] = param;
-  while (ok && n > 0) {
-    const sn_instr *i = stack[--n];
+/* ---- writing over what is read ---- */
+
+static bool same_dims(const sn_shape *a, const sn_shape *b) {
+  return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
+}
+
+static bool keeps_leading(const sn_instr *broadcast) {
+  sn_ints dims = sn_instr_ints(broadcast, SN_ATTR_DIMENSIONS);
+  for (int64_t k = 0; k < dims.n; k++) {
+    if (dims.v[k] != k) return false;
+  }
+  return dims.n > 0;
+}
+
+static bool reduces_trailing(const sn_instr *reduce) {
+  sn_ints dims = sn_instr_ints(reduce, SN_ATTR_DIMENSIONS);
+  int rank = sn_operand_shape(reduce, 0)->rank;
+  for (int64_t k = 0; k < dims.n; k++) {
+    if (dims.v[k] < rank - dims.n) return false;
+  }
+  return sn_shape_is_array(reduce->shape) && dims.n < rank;
+}
+
+/* May user read x, which depends on an element of `whole` or on its row, so that the user too depends on its own element or row alone? A row is finished by one item,
+ * and what is reduced from it is computed before its elements are written. */
+static bool stays_in_row(const sn_instr *user, uint32_t index, const sn_shape *x, const sn_shape *whole) {
+  if (sn_op_has(user->op, SN_T_ELTWISE)) return same_dims(user->shape, x);
+  if (user->op == SN_OP_REDUCE) return index == 0 && user->n_operands == 2 && same_dims(x, whole) && reduces_trailing(user);
+  if (user->op == SN_OP_BROADCAST) return same_dims(user->shape, whole) && keeps_leading(user);
+  return false;
+}
+
+/* Marks what of the body depends on the parameter: elementwise, or through reductions of its own row. False: by other ways too. Ids of bodies lie close together. */
+static bool mark_rows(const sn_computation *c, const sn_instr *param, uint8_t *seen, uint32_t base) {
+  seen[param->id - base] = 1;
+  SN_FOR_INSTRS(i, c) {
+    if (!seen[i->id - base]) continue;
     SN_FOR_USES(u, i) {
-      const sn_instr *user = u->user;
-      if (user->op == SN_OP_TUPLE && user == c->root) continue;
-      ok &= sn_op_has(user->op, SN_T_ELTWISE) && user->shape->rank == param->shape->rank &&
-            (param->shape->rank == 0 || memcmp(user->shape->dims, param->shape->dims, (size_t)param->shape->rank * sizeof *param->shape->dims) == 0);
-      if (ok && !seen[user->id]) {
-        seen[user->id] = 1;
-        stack[n++] = user;
-      }
+      if (u->user->op == SN_OP_TUPLE && u->user == c->root) continue;
+      if (!stays_in_row(u->user, u->index, i->shape, param->shape)) return false;
+      seen[u->user->id - base] = 1;
     }
   }
-  sn_free(stack);
+  return true;
+}
+
+/* Does result leaf `leaf` depend on the parameter, and no result on more of it than its own element or row? */
+static bool result_in_place(const sn_computation *c, const sn_instr *param, int leaf) {
+  uint32_t lo = UINT32_MAX, hi = 0;
+  SN_FOR_INSTRS(i, c) {
+    lo = i->id < lo ? i->id : lo;
+    hi = i->id > hi ? i->id : hi;
+  }
+  uint8_t *seen = sn_alloc_zero((size_t)(hi - lo) + 1, 1);
+  if (!seen) return false; /* memory of its own: dearer, never wrong */
+  const sn_instr *result = c->root->op == SN_OP_TUPLE ? sn_instr_operand(c->root, (uint32_t)leaf) : c->root;
+  bool ok = mark_rows(c, param, seen, lo) && seen[result->id - lo];
   sn_free(seen);
   return ok;
 }
@@ -85,7 +121,7 @@ bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf) {
     if (!sn_shape_equal(sn_shape_leaf(i->shape, l), r, SN_EQ_IGNORE_TYPE)) return false;
   }
   for (uint32_t o = 0; o < i->n_operands; o++) {
-    if (sn_instr_operand(i, o) == sn_instr_operand(i, k) && !elementwise_to_root(i->called[0], i->called[0]->params[o])) return false;
+    if (sn_instr_operand(i, o) == sn_instr_operand(i, k) && !result_in_place(i->called[0], i->called[0]->params[o], leaf)) return false;
   }
   return true;
 }

@@ -5,8 +5,9 @@
  *    runs them.
  * 2. Leaves that must share memory are united (union-find): renames, loop state, branch results.
  * 3. Each class gets its home: argument, result, constant, or the arena.
- * 4. Classes of the arena are laid out by size, largest first, each at the lowest offset that is free for the whole of its life. (Pisarchyk and Lee, "Efficient memory
- *    management for deep neural net inference", 2020: greedy by size.) */
+ *    Results that may be written over a dying operand join its class.
+ * 4. Classes of the arena are laid out one after the other, each at the lowest offset that is free for the whole of its life: largest first, and in a few other orders,
+ *    of which the best stays. (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020: greedy by size.) */
 #include "sinter/plan.h"
 
 #include "leaves.h"
@@ -37,6 +38,8 @@ typedef struct planner {
   const sn_instr **at; /* by position */
   sn_call_graph graph;
 } planner;
+
+static int64_t align(int64_t v) { return (v + 63) / 64 * 64; }
 
 /* ---- union-find ---- */
 
@@ -182,6 +185,38 @@ static void share(planner *p) {
   }
 }
 
+/* ---- writing over what dies ---- */
+
+static uint32_t class_of(planner *p, const sn_instr *i, int leaf) { return find(p, p->first_leaf[i->id] + (uint32_t)leaf); }
+
+/* May leaf `leaf` of i lie where operand k lies? Nothing reads that memory later, and every operand that lies there may be written over. */
+static bool may_take_over(planner *p, const sn_instr *i, uint32_t k, int leaf) {
+  uint32_t from = class_of(p, sn_instr_operand(i, k), 0), to = class_of(p, i, leaf);
+  const value_class *x = &p->classes[from], *y = &p->classes[to];
+  if (from == to || x->place != SN_PLACE_ARENA || y->place != SN_PLACE_ARENA || x->last != p->position[i->id] || y->first != p->position[i->id]) return false;
+  if (align(x->bytes) != align(y->bytes)) return false;
+  for (uint32_t o = 0; o < i->n_operands; o++) {
+    const sn_instr *other = sn_instr_operand(i, o);
+    if (sn_shape_is_array(other->shape) && class_of(p, other, 0) == from && !sn_in_place_ok(i, o, leaf)) return false;
+  }
+  return true;
+}
+
+/* After homes are known: memory of arguments, results and constants is not the arena's to give. */
+static void share_in_place(planner *p) {
+  for (uint32_t q = 0; q < p->n_positions; q++) {
+    const sn_instr *i = p->at[q];
+    if (i->op != SN_OP_FUSION && i->op != SN_OP_COPY && !sn_op_has(i->op, SN_T_ELTWISE)) continue;
+    for (int leaf = 0; leaf < sn_shape_leaves(i->shape); leaf++) {
+      for (uint32_t k = 0; k < i->n_operands; k++) {
+        if (!sn_shape_is_array(sn_operand_shape(i, k)) || !may_take_over(p, i, k, leaf)) continue;
+        unite(p, class_of(p, sn_instr_operand(i, k), 0), class_of(p, i, leaf));
+        break;
+      }
+    }
+  }
+}
+
 /* ---- 3. homes ---- */
 
 static sn_status set_home(planner *p, const sn_instr *i, int leaf, sn_place place, uint32_t index) {
@@ -241,14 +276,36 @@ static sn_status home_results(planner *p, const uint32_t *first) {
 
 /* ---- 4. the arena ---- */
 
-static int by_size(const void *a, const void *b) {
-  const value_class *x = *(value_class *const *)a, *y = *(value_class *const *)b;
-  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+static int by_birth(const value_class *x, const value_class *y) {
   return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->owner->id > y->owner->id) - (x->owner->id < y->owner->id);
 }
 
+static int by_size(const void *a, const void *b) {
+  const value_class *x = *(value_class *const *)a, *y = *(value_class *const *)b;
+  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return by_birth(x, y);
+}
 
-static int64_t align(int64_t v) { return (v + 63) / 64 * 64; }
+static int by_life(const void *a, const void *b) {
+  const value_class *x = *(value_class *const *)a, *y = *(value_class *const *)b;
+  uint32_t m = x->last - x->first, n = y->last - y->first;
+  if (m != n) return m > n ? -1 : 1;
+  return by_size(a, b);
+}
+
+/* Bytes times time. */
+static int by_area(const void *a, const void *b) {
+  const value_class *x = *(value_class *const *)a, *y = *(value_class *const *)b;
+  double m = (double)x->bytes * (x->last - x->first + 1), n = (double)y->bytes * (y->last - y->first + 1);
+  if (m != n) return m > n ? -1 : 1;
+  return by_birth(x, y);
+}
+
+static int by_first(const void *a, const void *b) {
+  const value_class *x = *(value_class *const *)a, *y = *(value_class *const *)b;
+  if (x->first == y->first && x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return by_birth(x, y);
+}
 
 /* The lowest gap between the placed classes alive at the same time; `placed` is kept sorted by offset. */
 static void place_class(value_class *c, value_class **placed, size_t *n, int64_t *total) {
@@ -270,22 +327,57 @@ static void place_class(value_class *c, value_class **placed, size_t *n, int64_t
   if (at + align(c->bytes) > *total) *total = at + align(c->bytes);
 }
 
+/* Most bytes alive at once: no packing can be better. */
+static int64_t lower_bound(value_class *const *v, size_t n, uint32_t n_positions, int64_t *delta) {
+  int64_t live = 0, best = 0;
+  for (size_t k = 0; k < n; k++) {
+    delta[v[k]->first] += align(v[k]->bytes);
+    delta[v[k]->last + 1] -= align(v[k]->bytes);
+  }
+  for (uint32_t k = 0; k < n_positions; k++) {
+    live += delta[k];
+    if (live > best) best = live;
+  }
+  return best;
+}
+
+typedef struct packing { value_class **v, **placed; int64_t *best, *delta; } packing;
+
+enum { MANY_CLASSES = 3000 }; /* a placement looks at all placed before it */
+
+/* Several orders, the best stays; none is tried after one that reaches the bound. */
+static void pack(planner *p, packing *k, size_t n) {
+  static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life, by_first};
+  int64_t bound = lower_bound(k->v, n, p->n_positions + 1, k->delta), least = INT64_MAX;
+  size_t n_orders = n > MANY_CLASSES ? 1 : sizeof orders / sizeof *orders;
+  for (size_t o = 0; o < n_orders && least > bound; o++) {
+    int64_t total = 0;
+    size_t n_placed = 0;
+    qsort(k->v, n, sizeof *k->v, orders[o]);
+    for (size_t c = 0; c < n; c++) place_class(k->v[c], k->placed, &n_placed, &total);
+    if (total >= least) continue;
+    least = total;
+    for (size_t c = 0; c < n; c++) k->best[k->v[c] - p->classes] = k->v[c]->offset;
+  }
+  for (size_t c = 0; c < n; c++) k->v[c]->offset = k->best[k->v[c] - p->classes];
+  if (n) p->plan->arena_bytes = least;
+  p->plan->live_bytes = bound;
+}
+
 static sn_status lay_out(planner *p) {
-  size_t n = 0, n_placed = 0;
-  value_class **v = sn_alloc_zero(p->n_classes + 1u, sizeof *v), **placed = sn_alloc_zero(p->n_classes + 1u, sizeof *placed);
-  if (!v || !placed) {
-    sn_free(v);
-    sn_free(placed);
-    return sn_out_of_memory(p->d, p->n_classes * sizeof *v);
+  size_t n = 0;
+  packing k = {sn_alloc_zero(p->n_classes + 1u, sizeof *k.v), sn_alloc_zero(p->n_classes + 1u, sizeof *k.placed), sn_alloc_zero(p->n_classes + 1u, sizeof *k.best),
+               sn_alloc_zero(p->n_positions + 3u, sizeof *k.delta)};
+  bool ok = k.v && k.placed && k.best && k.delta;
+  for (uint32_t c = 0; ok && c < p->n_classes; c++) {
+    if (find(p, c) == c && p->classes[c].place == SN_PLACE_ARENA && p->classes[c].bytes) k.v[n++] = &p->classes[c];
   }
-  for (uint32_t k = 0; k < p->n_classes; k++) {
-    if (find(p, k) == k && p->classes[k].place == SN_PLACE_ARENA && p->classes[k].bytes) v[n++] = &p->classes[k];
-  }
-  qsort(v, n, sizeof *v, by_size);
-  for (size_t k = 0; k < n; k++) place_class(v[k], placed, &n_placed, &p->plan->arena_bytes);
-  sn_free(v);
-  sn_free(placed);
-  return SN_OK;
+  if (ok) pack(p, &k, n);
+  sn_free(k.v);
+  sn_free(k.placed);
+  sn_free(k.best);
+  sn_free(k.delta);
+  return ok ? SN_OK : sn_out_of_memory(p->d, p->n_classes * sizeof *k.v);
 }
 
 /* Who is alive where most is. */
@@ -362,6 +454,7 @@ static sn_status make(planner *p) {
   SN_TRY(home_constants(p));
   SN_TRY(home_arguments(p, first));
   SN_TRY(home_results(p, first));
+  share_in_place(p);
   SN_TRY(lay_out(p));
   SN_TRY(find_peak(p));
   return write_slices(p);

@@ -25,6 +25,7 @@ typedef struct sn_plan {
   uint32_t n_ids;
   const sn_plan_slice *const *slices; /* [instruction id][leaf]; NULL for instructions that own no memory of the run (bodies of fusions, reducers) */
   int64_t arena_bytes;                /* temporaries */
+  int64_t live_bytes;                 /* most of them alive at once: what no packing can be below */
   int64_t argument_bytes, result_bytes, constant_bytes;
   uint32_t n_constants;
   const sn_instr *const *constants;
