@@ -59,7 +59,7 @@
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
 /* Last: nothing may move instructions any more. */
-#define MEMORY P(schedule, 0), P(copy_insertion, 0) /* copies depend on the order */
+#define MEMORY P(schedule, 0), P(remat, 1), /* what waits long is known by the order */ P(copy_insertion, 0) /* copies depend on the order */
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};

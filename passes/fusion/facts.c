@@ -9,16 +9,14 @@
 static const struct {
   sn_opcode op;
   fu_class cls;
-  float ops;
 } rows[] = {
-    {SN_OP_BROADCAST, FU_FREE, 0},        {SN_OP_RESHAPE, FU_FREE, 0},      {SN_OP_IOTA, FU_FREE, 0},        {SN_OP_TRANSPOSE, FU_MOVE, 1},
-    {SN_OP_SLICE, FU_MOVE, 1},            {SN_OP_PAD, FU_MOVE, 2},          {SN_OP_REVERSE, FU_MOVE, 1},     {SN_OP_CONCATENATE, FU_MOVE, 4},
-    {SN_OP_DYNAMIC_SLICE, FU_MOVE, 1},    {SN_OP_GATHER, FU_MOVE, 8},       {SN_OP_DIVIDE, FU_COSTLY, 4},    {SN_OP_REMAINDER, FU_COSTLY, 8},
-    {SN_OP_SQRT, FU_COSTLY, 4},           {SN_OP_RSQRT, FU_COSTLY, 6},      {SN_OP_DOT, FU_HERO, 0},         {SN_OP_CONVOLUTION, FU_HERO, 0},
-    {SN_OP_REDUCE_WINDOW, FU_HERO, 0},    {SN_OP_REDUCE, FU_HERO, 0},       {SN_OP_MAP, FU_COSTLY, 8},       {SN_OP_STOCHASTIC_CONVERT, FU_ALONE, 0},
+    {SN_OP_BROADCAST, FU_FREE},     {SN_OP_RESHAPE, FU_FREE},     {SN_OP_IOTA, FU_FREE},          {SN_OP_TRANSPOSE, FU_MOVE},   {SN_OP_SLICE, FU_MOVE},
+    {SN_OP_PAD, FU_MOVE},           {SN_OP_REVERSE, FU_MOVE},     {SN_OP_CONCATENATE, FU_MOVE},   {SN_OP_DYNAMIC_SLICE, FU_MOVE}, {SN_OP_GATHER, FU_MOVE},
+    {SN_OP_DIVIDE, FU_COSTLY},      {SN_OP_REMAINDER, FU_COSTLY}, {SN_OP_SQRT, FU_COSTLY},        {SN_OP_RSQRT, FU_COSTLY},     {SN_OP_MAP, FU_COSTLY},
+    {SN_OP_DOT, FU_HERO},           {SN_OP_CONVOLUTION, FU_HERO}, {SN_OP_REDUCE_WINDOW, FU_HERO}, {SN_OP_REDUCE, FU_HERO},      {SN_OP_STOCHASTIC_CONVERT, FU_ALONE},
 };
 
-enum { TRANSCENDENTAL_OPS = 14, MEETING_USERS = 3, SPLIT_ELEMENTS = 32768, SPLIT_ROWS = 64, SPLIT_FEW = 64 };
+enum { MEETING_USERS = 3, SPLIT_ELEMENTS = 32768, SPLIT_ROWS = 64, SPLIT_FEW = 64 };
 
 static bool is_scalar_constant(const sn_instr *i) { return i->op == SN_OP_CONSTANT && sn_shape_is_array(i->shape) && sn_shape_elements(i->shape) == 1; }
 
@@ -59,20 +57,15 @@ static bool has_tuple(const sn_instr *i) {
   return false;
 }
 
-static fu_class class_of(const sn_instr *i, float *ops) {
-  *ops = 1;
+static fu_class class_of(const sn_instr *i) {
   if (is_scalar_constant(i)) return sn_instr_literal(i) ? FU_FREE : FU_ALONE;
   if (has_tuple(i) || i->n_control || (i->n_uses == 0 && !sn_instr_is_root(i))) return FU_ALONE;
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-    if (rows[k].op != i->op) continue;
-    *ops = rows[k].ops;
-    return i->op == SN_OP_REDUCE ? class_of_reduce(i) : rows[k].cls;
+    if (rows[k].op == i->op) return i->op == SN_OP_REDUCE ? class_of_reduce(i) : rows[k].cls;
   }
   if (i->op == SN_OP_BITCAST_CONVERT) return sn_type_bits(i->shape->type) == sn_type_bits(sn_operand_shape(i, 0)->type) ? FU_CHEAP : FU_ALONE;
   if (!sn_op_has(i->op, SN_T_ELTWISE) || i->n_operands > 3) return FU_ALONE;
-  if (!sn_op_has(i->op, SN_T_TRANS)) return FU_CHEAP;
-  *ops = TRANSCENDENTAL_OPS;
-  return FU_COSTLY;
+  return sn_op_has(i->op, SN_T_TRANS) ? FU_COSTLY : FU_CHEAP;
 }
 
 static bool is_heavy(fu_class cls) { return cls == FU_ROW || cls == FU_COLUMNS || cls == FU_HERO; }
@@ -191,7 +184,8 @@ static void find_leaves(fu_state *f, uint32_t at) {
 static void find_fact(fu_state *f, uint32_t at, sn_instr *i) {
   fu_fact *x = &f->facts[at];
   x->i = i;
-  x->cls = class_of(i, &x->ops);
+  x->cls = class_of(i);
+  x->ops = (float)sn_cost_element(i);
   if (sn_shape_is_array(i->shape)) {
     x->elements = sn_shape_elements(i->shape);
     x->bytes = sn_shape_bytes(i->shape);

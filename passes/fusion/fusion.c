@@ -3,20 +3,13 @@
  * see memory. Bodies stay plain HLO; the hero and its kind stand in backend_config. Linear in the size of the module. */
 #include "fusion.h"
 
-/* What a two-core processor of no particular make does; the target says better. */
-static void set_rates(fu_state *f, const sn_target *t) {
-  f->bytes_per_us = (t && t->memory_gbs > 0 ? t->memory_gbs : 25) * 1e3;
-  f->ops_per_us = (t && t->fma_gflops > 0 ? t->fma_gflops / 2 : 80) * 1e3; /* plain operations, not all of them in parallel */
-  f->launch_us = t && t->launch_us > 0 ? t->launch_us : 0.5;
-}
-
 static sn_status fuse_computation(sn_pass_ctx *pc, sn_computation *c, uint32_t *position) {
   fu_state f = {0};
   f.pc = pc;
   f.c = c;
   f.position = position;
   SN_FOR_INSTRS(i, c) position[i->id] = f.n++;
-  set_rates(&f, pc->target);
+  sn_cost_rates(pc->target, &f.rates);
   SN_TRY(sn_fusion_facts(&f));
   SN_TRY(sn_fusion_groups(&f));
   return sn_fusion_build(&f);

@@ -7,7 +7,7 @@
 #define SINTER_FUSION_H
 
 #include "../passes_internal.h"
-#include "sinter/target.h"
+#include "sinter/cost.h"
 
 #define FU_NONE UINT32_MAX
 
@@ -93,7 +93,7 @@ typedef struct fu_state {
   fu_group **home;          /* by position: the group that stores it; NULL: none */
   bool *renamed;            /* by position: a reshape outside all groups, which becomes a bitcast */
   fu_group *groups;         /* the last begun first */
-  double bytes_per_us, ops_per_us, launch_us;
+  sn_rates rates;           /* what the machine does in a microsecond */
 } fu_state;
 
 /* ---- facts.c ---- */

@@ -20,10 +20,7 @@ enum {
   MAX_WORK = 256,       /* instructions of a body that do something */
   MAX_FREE = 512,
   MAX_INPUTS = 60,
-  MAX_RESULTS = 16,
-  MAX_COLUMN_RESULTS = 8,
   MAX_DEPTH = 300,      /* the lowering recurses from a result to its operands */
-  MAX_PROLOGUE = 4,     /* operations an element of a product's operands, evaluated while packing */
   MAX_SIDE = 4,         /* operations repeated for each row */
   SMALL_ELEMENTS = 16384, /* repeating work is cheaper than one more command below this */
   RECENT_COLUMNS = 8
@@ -177,7 +174,7 @@ static sn_reason refuse_prologue(const fu_group *g, const fu_fact *x, const fu_w
   if (x->cls == FU_FREE) return SN_REASON_COUNT;
   if (!g->product) return SN_REASON_REPEATED;
   if (x->cls == FU_MOVE) return x->i->op == SN_OP_GATHER || x->i->op == SN_OP_CONCATENATE ? SN_REASON_PROLOGUE : SN_REASON_COUNT;
-  if (x->cls != FU_CHEAP || g->n_prologue >= MAX_PROLOGUE || w->level == FU_SIDE) return SN_REASON_PROLOGUE;
+  if (x->cls != FU_CHEAP || g->n_prologue >= sn_heroes[SN_HERO_PRODUCT].prologue || w->level == FU_SIDE) return SN_REASON_PROLOGUE;
   return SN_REASON_COUNT;
 }
 
@@ -203,10 +200,12 @@ static sn_reason refuse(const fu_state *f, const fu_group *g, uint32_t at, const
   return refuse_level(g, x, w);
 }
 
+static sn_hero hero_of(const fu_group *g) { return g->product ? SN_HERO_PRODUCT : g->columns ? SN_HERO_COLUMNS : g->has_rows ? SN_HERO_ROWS : SN_HERO_LOOP; }
+
 /* May g store x as one more result? Results of one nest have the dimensions of the anchor, or are a value a row. */
 static bool may_store(const fu_state *f, const fu_group *g, const fu_fact *x, const fu_want *w) {
   const sn_shape *a = f->facts[g->anchor].i->shape, *s = x->i->shape;
-  if (g->columns || w->prologue || g->n_results >= MAX_RESULTS) return false;
+  if (g->columns || w->prologue || g->n_results >= sn_heroes[hero_of(g)].results) return false;
   if (g->product) return x->hero == g->hero;
   if (w->level == FU_FULL && sn_shape_equal(a, s, SN_EQ_IGNORE_TYPE)) return true;
   if (w->level != FU_ROWS || g->hero != FU_NONE || s->rank >= a->rank || (g->has_rows && x->elements != g->rows)) return false;
@@ -245,10 +244,10 @@ static void weigh(const fu_state *f, uint32_t at, choice *c) {
   for (fu_want *w = f->wants[at]; w; w = w->next) {
     if (w->refused || w == c->home) continue;
     others++;
-    c->again_us += x->elements == 1 ? SCALAR_US * (double)x->ops : (double)x->ops * (double)x->elements / f->ops_per_us;
-    if (!is_movable_prologue(x, w)) c->again_us += fresh_bytes(f, w->group, x) / f->bytes_per_us;
+    c->again_us += x->elements == 1 ? SCALAR_US * (double)x->ops : (double)x->ops * (double)x->elements / f->rates.ops;
+    if (!is_movable_prologue(x, w)) c->again_us += fresh_bytes(f, w->group, x) / f->rates.bytes;
   }
-  c->stored_us = (1 + others) * bytes / f->bytes_per_us + (c->home ? 0 : f->launch_us);
+  c->stored_us = (1 + others) * bytes / f->rates.bytes + (c->home ? 0 : f->rates.launch);
 }
 
 /* Is the way down to a hero better ended here? The value then is the hero's epilogue, and what reads it reads one array as before. */
@@ -374,7 +373,7 @@ static sn_status place_columns(fu_state *f, uint32_t at) {
     const fu_fact *y = &f->facts[g->anchor];
     if (!g->columns) continue;
     seen++;
-    if (!same_reduction(x->i, y->i) || g->n_results >= MAX_COLUMN_RESULTS || g->n_inputs + 4 > MAX_INPUTS || !read_behind(f, g, at)) continue;
+    if (!same_reduction(x->i, y->i) || g->n_results >= sn_heroes[SN_HERO_COLUMNS].results || g->n_inputs + 4 > MAX_INPUTS || !read_behind(f, g, at)) continue;
     if (!shares_leaf(fu_operand(f, x->i, 0), fu_operand(f, y->i, 0)) || !sn_pass_may(f->pc)) continue;
     remark(f, SN_DONE, SN_REASON_SHARED, at, g, 0, NULL);
     return join(f, g, at, NULL, true);

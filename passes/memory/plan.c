@@ -100,6 +100,8 @@ static sn_status add_instr(planner *p, const sn_instr *i) {
   return SN_OK;
 }
 
+static bool is_name(const sn_instr *i) { return i->op == SN_OP_TUPLE || i->op == SN_OP_GET_TUPLE_ELEMENT || sn_is_rename(i); }
+
 static bool runs_inner(const sn_instr *i) { return i->op == SN_OP_WHILE || i->op == SN_OP_CONDITIONAL || i->op == SN_OP_CALL; }
 
 enum { MAX_NESTING = 64 };
@@ -119,8 +121,8 @@ static sn_status number(planner *p, const sn_computation *c, int depth) {
     p->at[p->n_positions] = i;
     for (int64_t k = 0; k < sn_shape_leaves(i->shape); k++) {
       value_class *v = &p->classes[p->first_leaf[i->id] + k];
-      v->first = runs_inner(i) ? begin : p->n_positions;
-      v->last = p->n_positions;
+      v->first = is_name(i) ? UINT32_MAX : runs_inner(i) ? begin : p->n_positions; /* a name does not keep what it names */
+      v->last = is_name(i) ? 0 : p->n_positions;
     }
     p->n_positions++;
   }
@@ -165,7 +167,9 @@ static void share_outputs(planner *p, const sn_instr *i) {
   }
 }
 
+/* What only names leaves reads none: their readers count, through the classes they share. */
 static void note_reads(planner *p, const sn_instr *i) {
+  if (is_name(i)) return;
   for (uint32_t k = 0; k < i->n_operands; k++) {
     const sn_instr *o = sn_instr_operand(i, k);
     for (int64_t l = 0; l < sn_shape_leaves(o->shape); l++) {
