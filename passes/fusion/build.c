@@ -208,7 +208,7 @@ static sn_status build_all(builder *b) {
   fu_state *f = b->f;
   fu_group **begun = SN_NEW_N(f->pc->scratch, fu_group *, f->n + 1);
   if (!begun) return no_memory(b);
-  for (fu_group *g = f->groups; g; g = g->next) begun[g->anchor] = g;
+  for (fu_group *g = f->groups; g; g = g->next) begun[g->anchor] = g->n ? g : NULL;
   for (uint32_t at = 0; at < f->n; at++) {
     if (!b->final[at]) b->final[at] = f->facts[at].i;
     if (begun[at]) SN_TRY(build_group(b, begun[at]));

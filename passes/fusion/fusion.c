@@ -12,6 +12,7 @@ static sn_status fuse_computation(sn_pass_ctx *pc, sn_computation *c, uint32_t *
   sn_cost_rates(pc->target, &f.rates);
   SN_TRY(sn_fusion_facts(&f));
   SN_TRY(sn_fusion_groups(&f));
+  SN_TRY(sn_fusion_horizontal(&f));
   return sn_fusion_build(&f);
 }
 

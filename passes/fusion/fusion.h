@@ -76,7 +76,7 @@ struct fu_group {
   int64_t elements, work_elements; /* of the anchor; the most that any member is computed for */
   int n_work, n_free, n_inputs, n_prologue, n_side, n_results;
   uint32_t n, cap;
-  fu_member *members;       /* from the last to the first */
+  fu_member *members;       /* from the last to the first; none: absorbed by another group */
   uint32_t n_leaves;
   fu_leaf leaves[FU_GROUP_LEAVES]; /* stored values that members not yet looked at can be computed from, with how many of them want it */
   struct fu_group *next;    /* the one begun before */
@@ -105,6 +105,10 @@ bool sn_fusion_leading_dims(const sn_instr *broadcast); /* does the operand keep
 /* ---- groups.c ---- */
 
 SN_NODISCARD sn_status sn_fusion_groups(fu_state *f);
+
+/* ---- horizontal.c ---- */
+
+SN_NODISCARD sn_status sn_fusion_horizontal(fu_state *f);
 
 /* ---- build.c ---- */
 

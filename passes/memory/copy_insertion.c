@@ -4,6 +4,7 @@
  * A home is memory that something outside decides: an argument, a constant, a result, the state of a loop, the result of a branch. After this pass
  *   - each leaf of the entry's root, of a branch's root, of a loop's initial state and of a body's root is a value of its own, made by an instruction that may write there;
  *   - a body's new state may be written where the old one lies: the old one is not read any more when the new one is made (or element by element, sn_in_place_ok);
+ *   - an operand that a call writes over (output_to_operand_aliasing) is a value of its own that nobody reads later;
  *   - a result that shares an argument (input_output_alias) is made when the argument is not read any more.
  * Runs on a scheduled module; copies go to the place in the order where they are needed. */
 #include "../passes_internal.h"
@@ -14,15 +15,31 @@
 typedef struct copier {
   sn_pass_ctx *pc;
   sn_module *m;
-  uint32_t *position; /* of instructions in their computation, by id; made anew for each computation */
+  uint32_t *position; /* of instructions in their computation, by id: number() */
+  uint32_t n_positions;
 } copier;
 
 /* ---- rebuilding a value with copies of some leaves ---- */
 
+/* A constant repeated over an array: made once more, it costs less than a copy, and no memory besides. */
+static bool is_fill(const sn_instr *i) {
+  if (i->op == SN_OP_BROADCAST) return sn_instr_operand(i, 0)->op == SN_OP_CONSTANT && sn_operand_shape(i, 0)->rank == 0;
+  return i->op == SN_OP_FUSION && i->n_operands == 0 && sn_shape_is_array(i->shape);
+}
+
+static sn_instr *copy_of(sn_builder *b, sn_instr *v, const sn_shape *s) {
+  sn_instr *out = NULL;
+  if (b->status != SN_OK || !v || !is_fill(v)) return sn_build(b, SN_OP_COPY, s, 1, &v, 0, NULL, 0, NULL);
+  b->status = sn_instr_clone(v, v->parent, NULL, NULL, &out);
+  if (b->status != SN_OK) return NULL;
+  if (b->before) sn_instr_move_before(out, b->before);
+  return out;
+}
+
 static sn_instr *rebuild(sn_builder *b, sn_instr *v, const sn_shape *s, const bool *copy, int *leaf) {
   if (!sn_shape_is_tuple(s)) {
     bool wanted = copy[(*leaf)++];
-    return wanted ? sn_build(b, SN_OP_COPY, s, 1, &v, 0, NULL, 0, NULL) : v;
+    return wanted ? copy_of(b, v, s) : v;
   }
   sn_instr **xs = SN_NEW_N(sn_builder_arena(b), sn_instr *, s->n_elements + 1);
   if (!xs) {
@@ -34,6 +51,19 @@ static sn_instr *rebuild(sn_builder *b, sn_instr *v, const sn_shape *s, const bo
     xs[k] = rebuild(b, e, s->elements[k], copy, leaf);
   }
   return sn_build_tuple(b, (uint32_t)s->n_elements, xs);
+}
+
+/* What the rebuilt value was made of, where nobody reads it any more. */
+static void drop_names(sn_instr *v) {
+  sn_instr *xs[64];
+  uint32_t n = 0;
+  if (v->n_uses || sn_instr_is_root(v) || v->op != SN_OP_TUPLE) return;
+  for (uint32_t k = 0; k < v->n_operands && n < 64; k++) xs[n++] = sn_instr_operand(v, k);
+  sn_instr_erase(v);
+  for (uint32_t k = 0; k < n; k++) {
+    if (!sn_instr_is_linked(xs[k]) || xs[k]->n_uses || sn_instr_is_root(xs[k]) || !is_fill(xs[k])) continue;
+    sn_instr_erase(xs[k]);
+  }
 }
 
 static sn_status copied(copier *x, sn_instr *v, sn_instr *before, const bool *copy, sn_instr **out) {
@@ -71,9 +101,16 @@ static bool is_token(const sn_shape *s) { return !sn_shape_is_array(s); }
 /* May not be written to: its memory is somebody else's. */
 static bool is_foreign(const sn_instr *i) { return i->op == SN_OP_PARAMETER || i->op == SN_OP_CONSTANT; }
 
-static void number(copier *x, const sn_computation *c) {
+/* Anew for each question: copies made since have ids of their own. */
+static sn_status number(copier *x, const sn_computation *c) {
   uint32_t at = 0;
+  if (x->n_positions < x->m->n_ids) {
+    x->n_positions = x->m->n_ids + x->m->n_ids / 2 + 64;
+    x->position = SN_NEW_N(x->pc->scratch, uint32_t, x->n_positions);
+    if (!x->position) return sn_out_of_memory(x->pc->diag, x->n_positions * sizeof *x->position);
+  }
   SN_FOR_INSTRS(i, c) x->position[i->id] = at++;
+  return SN_OK;
 }
 
 /* Last position at which anything reads leaf `leaf` of i, looking through renames; UINT32_MAX: it reaches the root. Stack of (instr, leaf) pairs. */
@@ -140,7 +177,7 @@ static sn_status before_loop(copier *x, sn_instr *w) {
   sn_instr *init = sn_instr_operand(w, 0), *fixed;
   bool *copy = flags(x, w->shape, &n);
   if (!copy) return sn_out_of_memory(x->pc->diag, (size_t)n);
-  number(x, w->parent);
+  SN_TRY(number(x, w->parent));
   for (int k = 0; k < n; k++) {
     sn_leaf_value v = sn_leaf_source(init, k);
     if (is_token(sn_shape_leaf(w->shape, k))) continue;
@@ -153,6 +190,7 @@ static sn_status before_loop(copier *x, sn_instr *w) {
   if (!any(copy, n)) return SN_OK;
   SN_TRY(copied(x, init, w, copy, &fixed));
   sn_instr_set_operand(w, 0, fixed);
+  drop_names(init);
   return SN_OK;
 }
 
@@ -161,7 +199,7 @@ static sn_status inside_loop(copier *x, sn_computation *body) {
   sn_instr *root = body->root, *param = body->params[0], *fixed;
   bool *copy = flags(x, root->shape, &n);
   if (!copy) return sn_out_of_memory(x->pc->diag, (size_t)n);
-  number(x, body);
+  SN_TRY(number(x, body));
   for (int k = 0; k < n; k++) {
     sn_leaf_value v = sn_leaf_source(root, k);
     if (is_token(sn_shape_leaf(root->shape, k)) || (v.instr == param && v.leaf == k)) continue;
@@ -179,6 +217,28 @@ static sn_status inside_loop(copier *x, sn_computation *body) {
   if (any(aside, n)) SN_TRY(copied(x, root, NULL, aside, &root));
   SN_TRY(copied(x, root, NULL, copy, &fixed));
   sn_computation_set_root(body, fixed);
+  return SN_OK;
+}
+
+/* ---- calls that write over operands ---- */
+
+/* output_to_operand_aliasing: the operand must be memory that may be written to, and nobody may read the old value later. */
+static sn_status before_writer(copier *x, sn_instr *i) {
+  const sn_attr *a = sn_instr_attr(i, SN_ATTR_OUTPUT_TO_OPERAND_ALIASING);
+  for (int64_t k = 0; a && k < a->u.aliases.n; k++) {
+    const sn_alias *s = &a->u.aliases.v[k];
+    SN_TRY(number(x, i->parent));
+    int64_t n;
+    sn_instr *o = sn_instr_operand(i, (uint32_t)s->operand), *fixed;
+    int leaf = sn_leaf_at(o->shape, s->operand_index);
+    sn_leaf_value v = sn_leaf_source(o, leaf);
+    if (!is_foreign(v.instr) && last_read(x, v.instr, v.leaf, NULL) <= x->position[i->id]) continue;
+    bool *copy = flags(x, o->shape, &n);
+    if (!copy) return sn_out_of_memory(x->pc->diag, (size_t)n);
+    copy[leaf] = true;
+    SN_TRY(copied(x, o, i, copy, &fixed));
+    sn_instr_set_operand(i, (uint32_t)s->operand, fixed);
+  }
   return SN_OK;
 }
 
@@ -220,7 +280,7 @@ static sn_status at_entry(copier *x) {
   sn_computation *c = x->m->entry;
   bool *copy = flags(x, c->root->shape, &n);
   if (!copy) return sn_out_of_memory(x->pc->diag, (size_t)n);
-  number(x, c);
+  SN_TRY(number(x, c));
   for (int k = 0; k < n; k++) {
     int leaf = 0;
     sn_leaf_value v = sn_leaf_source(c->root, k);
@@ -235,24 +295,20 @@ static sn_status at_entry(copier *x) {
 
 sn_status sn_pass_copy_insertion(sn_pass_ctx *pc, sn_module *m) {
   sn_call_graph g;
-  copier x = {pc, m, NULL};
+  copier x = {pc, m, NULL, 0};
   SN_TRY(sn_call_graph_build(pc->scratch, m, &g));
-  /* Copies get ids behind those there are: the table has room for as many again as the leaves there are. */
   SN_FOR_COMPUTATIONS(c, m) {
     if (g.in_fusion[c->id] || g.is_applied[c->id]) continue;
     for (sn_instr *i = c->first; i; i = i->next) {
-      if (i->op != SN_OP_WHILE && i->op != SN_OP_CONDITIONAL) continue;
-      x.position = SN_NEW_N(pc->scratch, uint32_t, m->n_ids + 1);
-      if (!x.position) return sn_out_of_memory(pc->diag, m->n_ids * sizeof *x.position);
+      bool writes = sn_instr_attr(i, SN_ATTR_OUTPUT_TO_OPERAND_ALIASING) != NULL;
+      if (i->op != SN_OP_WHILE && i->op != SN_OP_CONDITIONAL && !writes) continue;
+      if (writes) SN_TRY(before_writer(&x, i));
       if (i->op == SN_OP_WHILE) {
         SN_TRY(before_loop(&x, i));
         SN_TRY(inside_loop(&x, i->called[1]));
-      } else {
-        for (uint16_t k = 0; k < i->n_called; k++) SN_TRY(at_root(&x, i->called[k], NULL));
       }
+      for (uint16_t k = 0; i->op == SN_OP_CONDITIONAL && k < i->n_called; k++) SN_TRY(at_root(&x, i->called[k], NULL));
     }
   }
-  x.position = SN_NEW_N(pc->scratch, uint32_t, m->n_ids + 1);
-  if (!x.position) return sn_out_of_memory(pc->diag, m->n_ids * sizeof *x.position);
   return at_entry(&x);
 }

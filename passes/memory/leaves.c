@@ -115,6 +115,7 @@ bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf) {
   const sn_shape *x = sn_operand_shape(i, k), *r = sn_shape_leaf(i->shape, leaf);
   if (!sn_shape_is_array(x) || sn_type_bytes(x->type) != sn_type_bytes(r->type) || !sn_shape_equal(x, r, SN_EQ_LAYOUT | SN_EQ_IGNORE_TYPE)) return false;
   if (i->op == SN_OP_COPY || sn_op_has(i->op, SN_T_ELTWISE)) return true;
+  if (i->op == SN_OP_DYNAMIC_UPDATE_SLICE) return k == 0; /* each element is the old one or the update's */
   if (i->op != SN_OP_FUSION) return false;
   /* Results of other shapes come from other loops, which may read the operand after it was written. */
   for (int64_t l = 0; l < sn_shape_leaves(i->shape); l++) {

@@ -210,7 +210,7 @@ static bool may_take_over(planner *p, const sn_instr *i, uint32_t k, int leaf) {
 static void share_in_place(planner *p) {
   for (uint32_t q = 0; q < p->n_positions; q++) {
     const sn_instr *i = p->at[q];
-    if (i->op != SN_OP_FUSION && i->op != SN_OP_COPY && !sn_op_has(i->op, SN_T_ELTWISE)) continue;
+    if (i->op != SN_OP_FUSION && i->op != SN_OP_COPY && i->op != SN_OP_DYNAMIC_UPDATE_SLICE && !sn_op_has(i->op, SN_T_ELTWISE)) continue;
     for (int leaf = 0; leaf < sn_shape_leaves(i->shape); leaf++) {
       for (uint32_t k = 0; k < i->n_operands; k++) {
         if (!sn_shape_is_array(sn_operand_shape(i, k)) || !may_take_over(p, i, k, leaf)) continue;
