@@ -269,7 +269,7 @@ static void combine_lanes(machine *m, const sn_knode *n, int c, cell *lanes) {
   apply(m, n->combine[c], 2, in, t, 0, 0, value(m, &n->results[c]), xs);
 }
 
-enum { MAX_LANES = 64, MAX_VECTOR_CARRIES = 8 };
+enum { MAX_LANES = 1024, MAX_VECTOR_CARRIES = 8 };
 
 static void run_vector_for(machine *m, const sn_knode *n, int64_t lo, int64_t hi) {
   const sn_kregion *body = n->regions[0];
