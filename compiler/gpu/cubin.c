@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* What a cubin says of its functions. A cubin is an ELF file (64 bits, little-endian): the code of `f` is section .text.f, whose header's info field holds the register
- * count in its top byte; its static shared memory is .nv.shared.f; .nv.info.f is a list of attributes. */
+/* What a cubin says of its functions. A cubin is an ELF file (64 bits, little-endian): the code of `f` is section .text.f, its static shared memory .nv.shared.f; section
+ * .nv.info is a list of attributes, among them the register count of each function by its symbol. */
 #include "sinter/gpu.h"
 
 #include <string.h>
@@ -51,6 +51,36 @@ static bool has_name(const elf *f, const section *s, const char *prefix, const c
   return memcmp(name, prefix, a) == 0 && memcmp(name + a, entry, b + 1) == 0;
 }
 
+/* ---- attributes: a format byte, an attribute byte, 16 bits that are a value or the bytes that follow ---- */
+
+enum { FORMAT_SIZED = 4, ATTRIBUTE_FRAME = 0x11, ATTRIBUTE_REGISTERS = 0x2f, SYMBOL_BYTES = 24, SYMTAB = 2 };
+
+/* Is symbol `number` of the file's table named `entry`? */
+static bool is_symbol(const elf *f, uint32_t number, const char *entry) {
+  for (uint32_t i = 0; i < f->n; i++) {
+    section table, names;
+    uint32_t name;
+    if (!section_at(f, i, &table) || table.type != SYMTAB) continue;
+    if (number >= table.size / SYMBOL_BYTES || !get(f, table.offset + (uint64_t)number * SYMBOL_BYTES, &name, 4) || !section_at(f, table.link, &names)) return false;
+    size_t n = strlen(entry) + 1;
+    if (names.offset > f->bytes || names.size > f->bytes - names.offset || name > names.size || n > names.size - name) return false;
+    return memcmp(f->data + names.offset + name, entry, n) == 0;
+  }
+  return false;
+}
+
+static void read_attributes(const elf *f, const section *s, const char *entry, int *registers, int *local) {
+  for (uint64_t at = 0; at + 4 <= s->size;) {
+    uint8_t head[2];
+    uint16_t size;
+    uint32_t pair[2];
+    if (!get(f, s->offset + at, head, 2) || !get(f, s->offset + at + 2, &size, 2)) return;
+    bool counts = head[0] == FORMAT_SIZED && size == 8 && (head[1] == ATTRIBUTE_REGISTERS || head[1] == ATTRIBUTE_FRAME);
+    if (counts && get(f, s->offset + at + 4, pair, 8) && is_symbol(f, pair[0], entry)) *(head[1] == ATTRIBUTE_REGISTERS ? registers : local) = (int)pair[1];
+    at += 4 + (head[0] == FORMAT_SIZED ? size : 0);
+  }
+}
+
 bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int *registers, int *static_shared, int *local) {
   elf f;
   bool found = false;
@@ -62,8 +92,9 @@ bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int 
     section s;
     if (!section_at(&f, i, &s)) return false;
     if (has_name(&f, &s, ".text.", entry)) {
-      *registers = (int)(s.info >> 24);
       found = true;
+    } else if (has_name(&f, &s, ".nv.info", "")) {
+      read_attributes(&f, &s, entry, registers, local);
     } else if (has_name(&f, &s, ".nv.shared.", entry)) {
       *static_shared = (int)s.size;
     }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What the CUDA C looks like: the properties that speed and determinism rest on. */
+#include <string.h>
+
+#include "gpu_tests.h"
+
+static void expect(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) != NULL, "no '%s' in:\n%s", text, g->source); }
+static void refuse(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) == NULL, "'%s' in:\n%s", text, g->source); }
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (const char *at = strstr(text, what); at; at = strstr(at + 1, what)) n++;
+  return n;
+}
+
+START_TEST(elements_neighbour_threads_take_neighbours) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, "HloModule m\nENTRY e {\n  a = f32[1000,513] parameter(0)\n  ROOT r = f32[1000,513] tanh(a)\n}\n", &k, &g), SN_OK);
+  expect(&g, "for (int d1 = lane; ");
+  expect(&g, "tanhf(v");
+  expect(&g, "// r");
+  refuse(&g, "__syncthreads");
+  ck_assert_int_eq(g.phases[0].threads, 256);
+  ck_assert_int_eq(g.phases[0].shared_bytes, 0);
+  fixture_finish(&f);
+}
+END_TEST
+
+START_TEST(transposes_write_along_neighbours) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, "HloModule m\nENTRY e {\n  a = f32[33,65] parameter(0)\n  ROOT r = f32[65,33] transpose(a), dimensions={1,0}\n}\n", &k, &g), SN_OK);
+  expect(&g, "out1[d0 * 256 + d1] = ");
+  fixture_finish(&f);
+}
+END_TEST
+
+START_TEST(rows_meet_in_the_documented_tree) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f,
+                            "HloModule m\nadd {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\nENTRY e {\n  a = f32[64,768] parameter(0)\n  z = f32[] "
+                            "parameter(1)\n  ROOT r = f32[64] reduce(a, z), dimensions={1}, to_apply=add\n}\n",
+                            &k, &g),
+                   SN_OK);
+  expect(&g, "sn_tree<256, 256>(");
+  expect(&g, "if (lane == 0) out2[d0] = ");
+  ck_assert_int_eq(g.phases[0].blocks, 64);
+  fixture_finish(&f);
+}
+END_TEST
+
+START_TEST(helpers_come_with_what_they_use) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, "HloModule m\nENTRY e {\n  a = c64[32] parameter(0)\n  ROOT r = c64[32] tan(a)\n}\n", &k, &g), SN_OK);
+  ck_assert_int_eq(count(g.source, "sn_c128 sn_ctanh("), 1); /* tan by tanh */
+  expect(&g, "struct __align__(8) sn_c64");
+  refuse(&g, "sn_cpow");
+  fixture_finish(&f);
+}
+END_TEST
+
+static const char *dot(char *text, size_t bytes, const char *more) {
+  snprintf(text, bytes,
+           "HloModule m\nENTRY e {\n  a = f32[256,64] parameter(0)\n  b = f32[64,192] parameter(1)\n  ROOT r = f32[256,192] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}%s\n}\n", more);
+  return text;
+}
+
+START_TEST(products_keep_their_sums_in_registers) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  char text[512];
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ""), &k, &g), SN_OK);
+  expect(&g, "float reg5[16];");
+  expect(&g, "fmaf(a[r], b[s], ");
+  refuse(&g, "sn_mma_tf32");
+  ck_assert_int_eq(count(g.source, "__syncthreads();"), 2); /* before the tiles are written, before they are read */
+  ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
+  expect(&g, "sn_mma_tf32(");
+  expect(&g, "sn_reduce_precision<8, 10>");
+  fixture_finish(&f);
+}
+END_TEST
+
+/* A tile too large for shared memory goes to a slice of scratch, one a block. */
+START_TEST(large_tiles_go_to_scratch) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_89");
+  ck_assert_int_eq(emit_hlo(&f,
+                            "HloModule m\nless {\n  x = f64[] parameter(0)\n  y = f64[] parameter(1)\n  ROOT s = pred[] compare(x, y), direction=LT\n}\nENTRY e {\n  a = f64[3,20000] "
+                            "parameter(0)\n  ROOT r = f64[3,20000] sort(a), dimensions={1}, to_apply=less\n}\n",
+                            &k, &g),
+                   SN_OK);
+  expect(&g, "unsigned char *scratch)");
+  ck_assert_int_ge(g.phases[0].scratch_bytes, 3 * 2 * 20000 * 8);
+  ck_assert_int_le(g.phases[0].blocks, f.target.cores);
+  fixture_finish(&f);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_a_status) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  char text[512];
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ""), &k, &g), SN_OK);
+  for (int n = 0; n < 10000; n++) {
+    sn_arena *a;
+    ck_assert_int_eq(sn_arena_create(&a), SN_OK);
+    sn_alloc_fail_after(n);
+    sn_status s = sn_gpu_emit(f.d, a, k, &f.target, &g);
+    sn_alloc_fail_after(-1);
+    sn_arena_destroy(a);
+    if (s == SN_OK) break;
+    ck_assert_int_eq(s, SN_ERR_MEMORY);
+    ck_assert_int_lt(n, 9999);
+  }
+  fixture_finish(&f);
+}
+END_TEST
+
+Suite *emit_suite(void) {
+  Suite *s = suite_create("emit");
+  TCase *t = tcase_create("emit");
+  tcase_add_test(t, elements_neighbour_threads_take_neighbours);
+  tcase_add_test(t, transposes_write_along_neighbours);
+  tcase_add_test(t, rows_meet_in_the_documented_tree);
+  tcase_add_test(t, helpers_come_with_what_they_use);
+  tcase_add_test(t, products_keep_their_sums_in_registers);
+  tcase_add_test(t, large_tiles_go_to_scratch);
+  tcase_add_test(t, out_of_memory_is_a_status);
+  suite_add_tcase(s, t);
+  return s;
+}
