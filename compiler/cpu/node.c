@@ -78,6 +78,13 @@ static void emit_copy(emit *e, const sn_knode *n) {
   }
 }
 
+static void emit_prefetch(emit *e, const sn_knode *n) {
+  const sn_kbuffer *b = &e->k->buffers[n->buffer];
+  LLVMTypeRef part = memory_type(e, b->type), unit = sn_type_is_complex(b->type) ? LLVMArrayType2(part, 2) : part;
+  val args[4] = {emit_offset(e, unit, e->buffers[n->buffer], n->buffer, n->at), LLVMConstInt(e->i32, n->bits[0], 0), LLVMConstInt(e->i32, 3, 0), LLVMConstInt(e->i32, 1, 0)};
+  intrinsic(e, "llvm.prefetch", 4, args, 1, &e->ptr);
+}
+
 static void emit_node(emit *e, const sn_knode *n) {
   elem r = {{NULL, NULL}};
   switch (n->op) {
@@ -94,6 +101,7 @@ static void emit_node(emit *e, const sn_knode *n) {
     case SN_K_WHILE: emit_while(e, n); return;
     case SN_K_CONTRACT: emit_contract(e, n); return;
     case SN_K_COPY: emit_copy(e, n); return;
+    case SN_K_PREFETCH: emit_prefetch(e, n); return;
     default: return; /* yields are read by who owns the region; one thread runs an item, so barriers and waits are nothing */
   }
   if (n->n_results == 1) e->values[n->results[0].id] = r;

@@ -340,6 +340,13 @@ void sn_kb_end(sn_kbuilder *b) {
   b->region = b->region->parent->region;
 }
 
+void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, bool write) {
+  sn_knode *n = node_add(b, SN_K_PREFETCH, 0, NULL, 0, NULL);
+  if (!take_at(b, n, b->k->buffers[buffer].rank, at)) return;
+  n->buffer = buffer;
+  n->bits[0] = write;
+}
+
 void sn_kb_contract(sn_kbuilder *b, const sn_kcontract *c) {
   sn_knode *n = node_add(b, SN_K_CONTRACT, 0, NULL, 0, NULL);
   if (!n) return;

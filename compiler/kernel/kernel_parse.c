@@ -372,6 +372,15 @@ static void store(parser *p, bool atomic) {
   last_node(p)->hlo = op;
 }
 
+static void prefetch(parser *p) {
+  const sn_ix *at[SN_MAX_RANK];
+  bool write = take(p, "write");
+  int buffer = buffer_number(p);
+  if (p->status != SN_OK) return;
+  indices(p, p->k->buffers[buffer].rank, at);
+  if (p->status == SN_OK) sn_kb_prefetch(&p->b, buffer, at, write);
+}
+
 static void bind(parser *p) {
   int number = numbered(p, 's');
   want(p, "=");
@@ -584,6 +593,8 @@ static void effect(parser *p) {
     store(p, false);
   } else if (take(p, "atomic")) {
     store(p, true);
+  } else if (take(p, "prefetch")) {
+    prefetch(p);
   } else if (take(p, "bind")) {
     bind(p);
   } else if (take(p, "yield")) {

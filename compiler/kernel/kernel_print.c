@@ -186,6 +186,10 @@ static void print_node(sn_str *to, const sn_kernel *k, const sn_knode *n, int de
     case SN_K_CONTRACT: print_contract(to, k, n->contract); break;
     case SN_K_BARRIER: sn_str_add(to, "barrier"); break;
     case SN_K_COPY: print_copy(to, k, n->copy); break;
+    case SN_K_PREFETCH:
+      sn_str_printf(to, "prefetch %s%%%d", n->bits[0] ? "write " : "", n->buffer);
+      print_at(to, n->n_at, n->at);
+      break;
     case SN_K_COMMIT: sn_str_add(to, "commit"); break;
     case SN_K_WAIT: sn_str_printf(to, "wait %llu", (unsigned long long)n->bits[0]); break;
     case SN_K_COUNT: break;

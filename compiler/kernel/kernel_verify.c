@@ -235,6 +235,9 @@ static void check_node(verifier *v, const sn_knode *n) {
       if (wants(v, n, 1, 0, "store") && n->operands[0] && n->buffer >= 0 && n->buffer < v->k->n_buffers)
         same_type(v, n, n->operands[0]->type, v->k->buffers[n->buffer].type, "the stored value");
       break;
+    case SN_K_PREFETCH:
+      for (int i = 0; i < n->n_at; i++) check_index(v, n, n->at[i]);
+      break;
     case SN_K_BIND: check_bind(v, n); break;
     case SN_K_FOR: check_for(v, n); break;
     case SN_K_IF: check_if(v, n); break;

@@ -409,6 +409,87 @@ static void epilogue(lowering *L, const product *p, const item *it, const sn_ix 
   lower_end(L, 0, NULL, rows);
 }
 
+/* ---- asking for the epilogue's lines while the last contraction runs ---- */
+
+typedef struct wanted_lines {
+  const sn_knode *rows, *lane; /* the epilogue's loops */
+  int n;
+  const sn_knode *access[16];  /* loads and stores of argument buffers whose address moves with both */
+} wanted_lines;
+
+static bool mentions(const sn_ix *e, int var) {
+  if (e->kind == SN_IX_DIM) return e->value == var;
+  if (e->kind == SN_IX_CONST || e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) return false;
+  return mentions(e->a, var) || (e->b && mentions(e->b, var));
+}
+
+static bool moves_with(const sn_knode *n, int var) {
+  for (int i = 0; i < n->n_at; i++) {
+    if (mentions(n->at[i], var)) return true;
+  }
+  return false;
+}
+
+/* The epilogue stands last in the region: a loop over rows around a vector loop. */
+static void find_wanted(const lowering *L, wanted_lines *w) {
+  memset(w, 0, sizeof *w);
+  w->rows = L->b.region->last;
+  if (!w->rows || w->rows->op != SN_K_FOR) return;
+  for (const sn_knode *n = w->rows->regions[0]->first; n; n = n->next) {
+    if (n->op == SN_K_FOR && n->loop == SN_KLOOP_VECTOR) w->lane = n;
+  }
+  for (const sn_knode *n = w->lane ? w->lane->regions[0]->first : NULL; n && w->n < 16; n = n->next) {
+    bool access = (n->op == SN_K_LOAD || n->op == SN_K_STORE) && n->n_guards == 0 && L->k->buffers[n->buffer].memory <= SN_KMEM_INOUT;
+    if (access && moves_with(n, w->rows->var) && moves_with(n, w->lane->var)) w->access[w->n++] = n;
+  }
+}
+
+/* Every other variable of the expression stands for itself. */
+static void keep_variables(const sn_ix *e, const sn_ix **dims) {
+  if (e->kind == SN_IX_DIM && !dims[e->value]) dims[e->value] = e;
+  if (e->kind == SN_IX_DIM || e->kind == SN_IX_CONST || e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) return;
+  keep_variables(e->a, dims);
+  if (e->b) keep_variables(e->b, dims);
+}
+
+/* at[] with other values for the two loop variables. */
+static bool moved_at(lowering *L, const wanted_lines *w, const sn_knode *n, const sn_ix *row, const sn_ix *column, const sn_ix **at) {
+  sn_ix_context *x = L->k->ix;
+  const sn_ix **dims = SN_NEW_N(L->arena, const sn_ix *, L->k->n_vars + 1);
+  if (!dims) return false;
+  dims[w->rows->var] = row;
+  dims[w->lane->var] = column;
+  for (int i = 0; i < n->n_at; i++) {
+    keep_variables(n->at[i], dims);
+    at[i] = sn_ix_substitute(x, n->at[i], L->k->n_vars, dims, 0, NULL);
+    if (!at[i]) return false;
+  }
+  return true;
+}
+
+/* In front of `contract`: for each row of the tile, the lines that the epilogue will read and write. Its rows lie far apart in memory, so that nothing else fetches them. */
+static void prefetch_epilogue(lowering *L, const product *p, sn_knode *contract) {
+  wanted_lines w;
+  sn_knode *loop;
+  find_wanted(L, &w);
+  if (L->b.status != SN_OK || w.n == 0 || (L->target && L->target->kind != SN_TARGET_CPU)) return;
+  L->b.before = contract;
+  const sn_ix *i = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), w.rows->hi, 1, 0, NULL, NULL, &loop);
+  int64_t line = 64 / (int64_t)sn_type_bytes(p->type);
+  for (int a = 0; i && a < w.n; a++) {
+    for (int64_t j = 0; j < p->nr; j += line) {
+      const sn_ix *at[SN_MAX_RANK];
+      if (!moved_at(L, &w, w.access[a], i, lower_const(L, j), at)) {
+        L->b.status = SN_ERR_MEMORY;
+        return;
+      }
+      sn_kb_prefetch(&L->b, w.access[a]->buffer, at, w.access[a]->op == SN_K_STORE);
+    }
+  }
+  lower_end(L, 0, NULL, loop);
+  L->b.before = NULL;
+}
+
 static void one_k_block(lowering *L, const product *p, const item *it, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
   sn_knode *cols, *rows;
   if (!p->shared_rhs) {
@@ -422,7 +503,9 @@ static void one_k_block(lowering *L, const product *p, const item *it, const sn_
   const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_row_panels, 1, 0, NULL, NULL, &rows) : NULL;
   if (!ip) return;
   contract_tile(L, p, it, ip, jp, k0, n_k, first);
+  sn_knode *contract = L->b.region->last;
   if (last) epilogue(L, p, it, ip, jp);
+  if (last) prefetch_epilogue(L, p, contract);
   lower_end(L, 0, NULL, rows);
   lower_end(L, 0, NULL, cols);
 }
