@@ -173,6 +173,7 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   double t0 = sn_time();
   SN_TRY(sn_target_find(c->d, c->arena, c->o->target ? c->o->target : "native", &c->target));
   SN_TRY(run_passes(c, r));
+  if (c->target.kind == SN_TARGET_CUDA) SN_TRY(sn_compile_precision(c));
   double t1 = sn_time();
   SN_TRY(sn_plan_make(c->d, c->arena, c->m, &c->plan));
   SN_TRY(sn_compile_leaves(c));

@@ -6,6 +6,32 @@
 
 #include <string.h>
 
+/* ---- products in tf32: where an option says so, and where the program asks for `high` ---- */
+
+static bool wants_tf32(const sn_instr *i, bool by_option) {
+  if (i->op != SN_OP_DOT || i->shape->type != SN_TYPE_F32 || sn_instr_attr(i, SN_ATTR_DOT_ALGORITHM)) return false;
+  if (sn_operand_shape(i, 0)->type != SN_TYPE_F32 || sn_operand_shape(i, 1)->type != SN_TYPE_F32) return false;
+  sn_ints precision = sn_instr_ints(i, SN_ATTR_OPERAND_PRECISION);
+  bool high = false, highest = false;
+  for (int64_t k = 0; k < precision.n; k++) {
+    high |= precision.v[k] == SN_PRECISION_HIGH;
+    highest |= precision.v[k] == SN_PRECISION_HIGHEST;
+  }
+  return !highest && (high || by_option);
+}
+
+sn_status sn_compile_precision(compile *c) {
+  bool by_option = c->o->precision && strcmp(c->o->precision, "tf32") == 0;
+  SN_FOR_COMPUTATIONS(k, c->m) {
+    SN_FOR_INSTRS(i, k) {
+      if (!wants_tf32(i, by_option)) continue;
+      sn_status s = sn_instr_set_attr(i, sn_attr_int(SN_ATTR_DOT_ALGORITHM, SN_DOT_ALGORITHM_TF32_TF32_F32));
+      if (s != SN_OK) return sn_out_of_memory(c->d, sizeof(sn_attr));
+    }
+  }
+  return SN_OK;
+}
+
 static sn_status emit_all(compile *c, sn_gpu_kernel ***out) {
   sn_gpu_kernel **all = SN_NEW_N(c->arena, sn_gpu_kernel *, c->n_kernels + 1);
   if (!all) return sn_out_of_memory(c->d, c->n_kernels * sizeof *all);

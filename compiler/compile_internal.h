@@ -48,6 +48,8 @@ sn_status sn_compile_code(compile *c, sn_cpu_code *out);
 sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const char *device, const char *const *isa, const void *code, int64_t code_bytes, sn_program **out);
 /* CUDA targets: kernels through NVRTC, and the program. */
 sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r);
+/* Behind the passes: products that are to run in tf32 are marked so, by their `algorithm`. */
+sn_status sn_compile_precision(compile *c);
 char *sn_compile_take_text(sn_str *s);
 
 #endif

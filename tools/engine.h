@@ -11,6 +11,7 @@ typedef struct sn_engine_setup {
   bool stop_at_nan; /* SN_ERR_MISMATCH naming the first instruction that makes a NaN out of none */
   uint64_t seed;    /* of the module's own random state (`rng`) */
   const char *device; /* "cpu" (or NULL), "cuda" */
+  const char *precision; /* "program" (or NULL), "tf32" */
   const char *target; /* NULL: this machine's, or its device's */
   bool donate;      /* arrays that the module takes over (input_output_alias) and nobody else holds are updated in place; false: arguments are only read */
 } sn_engine_setup;

@@ -47,6 +47,7 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.engine = engine;
   o.pool = setup->pool;
   o.target = setup->target;
+  o.precision = setup->precision;
   c.pool = setup->pool;
   p->donate = setup->donate;
   p->tuple = sn_shape_is_tuple(m->entry->root->shape);

@@ -15,6 +15,7 @@ typedef struct sn_compile_options {
   const char *engine;       /* "fused" (default) or "op-by-op" */
   const char *target;       /* sn_target_find's names; NULL: native */
   int opt_level;            /* default 2 */
+  const char *precision;    /* "program" (default, or NULL): f32 products are f32 unless the program asks otherwise; "tf32": those that ask for nothing run on a GPU's tensor cores */
   sn_pass_options passes;   /* numeric, layout, memory limit, remarks, … (target, pool, opt_level are filled in) */
   sn_pool *pool;            /* compile on it; may be NULL */
   const char *dump_to;      /* every stage as files; NULL: SINTER_DUMP_TO */

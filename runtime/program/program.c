@@ -111,5 +111,21 @@ const sn_program_leaf *sn_program_argument(const sn_program *p, uint32_t i) { re
 const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i) { return &p->results[i]; }
 int64_t sn_program_arena_bytes(const sn_program *p) { return p->arena_bytes; }
 uint32_t sn_program_n_commands(const sn_program *p) { return p->n_commands; }
+uint32_t sn_program_n_kernels(const sn_program *p) { return p->n_kernels; }
+
+bool sn_program_kernel_module(const sn_program *p, uint32_t kernel, sn_program_module *out) {
+  sn_image_header h;
+  memset(out, 0, sizeof *out);
+  if (!p->device || kernel >= p->n_kernels) return false;
+  const sn_program_kernel *k = &p->kernels[kernel];
+  memcpy(&h, p->bytes, sizeof h);
+  const uint8_t *code = p->bytes + h.code_offset;
+  out->name = k->name;
+  out->ptx = k->ptx_bytes ? (const char *)code + k->ptx_offset : NULL;
+  out->cubin = code + k->cubin_offset;
+  out->cubin_bytes = (size_t)k->cubin_bytes;
+  return true;
+}
+
 const char *sn_program_device(const sn_program *p) { return p->device; }
 const char *sn_program_name(const sn_program *p) { return p->name ? p->name : "program"; }

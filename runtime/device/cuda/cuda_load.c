@@ -8,19 +8,15 @@ enum { ALIGN = 256, DEFAULT_SHARED = 48 << 10 };
 
 /* ---- code ---- */
 
-static const uint8_t *code_of(const sn_program *p) {
-  sn_image_header h;
-  memcpy(&h, p->bytes, sizeof h);
-  return p->bytes + h.code_offset;
-}
-
 /* The cubin where the device takes it, else the PTX, which the driver compiles. */
-static sn_status load_module(sn_diag *d, cuda_state *c, const sn_program_kernel *k, cu_module *out) {
-  const uint8_t *code = code_of(c->program);
+static sn_status load_module(sn_diag *d, cuda_state *c, uint32_t number, cu_module *out) {
+  const sn_program_kernel *k = &c->program->kernels[number];
+  sn_program_module m;
   cu_result r = CU_INVALID_IMAGE;
-  if (k->cubin_bytes) r = c->api.module_load(out, code + k->cubin_offset);
+  sn_program_kernel_module(c->program, number, &m);
+  if (m.cubin_bytes) r = c->api.module_load(out, m.cubin);
   if (r == CU_OK || r == CU_OUT_OF_MEMORY) return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, k->name, "loading code");
-  if (k->ptx_bytes) r = c->api.module_load(out, code + k->ptx_offset);
+  if (m.ptx) r = c->api.module_load(out, m.ptx);
   if (r == CU_OK) return SN_OK;
   sn_error(d, (sn_loc){k->name, 0, 0}, SN_ERR_VERSION, "code for %s does not run on this device (%s, sm_%d%d)", c->program->target ? c->program->target : "another target", c->device_name,
            c->major, c->minor);
@@ -48,7 +44,7 @@ sn_status cuda_load_modules(sn_diag *d, cuda_state *c) {
   if (!c->kernels) return sn_out_of_memory(d, p->n_kernels * sizeof *c->kernels);
   for (uint32_t k = 0; k < p->n_kernels; k++) {
     if (p->kernels[k].n_phases == 0) continue;
-    SN_TRY(load_module(d, c, &p->kernels[k], &c->kernels[k].module));
+    SN_TRY(load_module(d, c, k, &c->kernels[k].module));
     SN_TRY(find_functions(d, c, &p->kernels[k], &c->kernels[k]));
   }
   return SN_OK;

@@ -132,6 +132,10 @@ const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i);
 int64_t sn_program_arena_bytes(const sn_program *p);
 uint32_t sn_program_n_commands(const sn_program *p);
 const char *sn_program_name(const sn_program *p);
+/* Code of a device program's kernel; false: the host's, or out of range. Lives as long as the program. */
+typedef struct sn_program_module { const char *name, *ptx; const void *cubin; size_t cubin_bytes; } sn_program_module;
+uint32_t sn_program_n_kernels(const sn_program *p);
+bool sn_program_kernel_module(const sn_program *p, uint32_t kernel, sn_program_module *out);
 const char *sn_program_device(const sn_program *p); /* NULL: the host */
 
 /* ---- running ------------------------------------------------------------------------------------------------------------- */

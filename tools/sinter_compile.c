@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* sinter-compile: compiles a module ahead of time. */
+#include <string.h>
+
+#include "engine.h"
+#include "pass_options.h"
+#include "sinter/compiler.h"
+#include "source.h"
+
+static const sn_option own[] = {
+    {"output", 'o', SN_OPT_TEXT, "FILE", "-", "where it goes; a folder for cubin, one file a kernel", 0, 0},
+    {"emit", 0, SN_OPT_CHOICE, "program|kernels|llvm|asm|cuda|ptx|cubin|resources", "program", "what to write", 0, 0},
+    {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
+    {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin and resources)", 0, 0},
+    {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
+    {"threads", 0, SN_OPT_INT, "N", "0", "threads to compile on; 0: SINTER_THREADS, else every CPU of this process", 0, 1024},
+    {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
+
+static const sn_option_group groups[] = {{"What to write", own}, {"Passes", sn_options_passes}, {NULL, NULL}};
+static const sn_tool tool = {"sinter-compile", "compiles a module ahead of time", "FILE", 1, 1, groups, NULL};
+
+static bool is_one_of(const char *word, const char *const *words) {
+  for (; *words; words++) {
+    if (strcmp(word, *words) == 0) return true;
+  }
+  return false;
+}
+
+static const char *text_of(const sn_compile_report *r, const char *what) {
+  const struct {
+    const char *name, *text;
+  } rows[] = {{"kernels", r->kernels}, {"llvm", r->llvm}, {"asm", r->assembly}, {"cuda", r->cuda}, {"ptx", r->ptx}, {"resources", r->resources}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    if (strcmp(rows[i].name, what) == 0) return rows[i].text;
+  }
+  return NULL;
+}
+
+/* FOLDER/KERNEL.cubin; names of kernels are unique in a program but for those of other modules' making, which a number keeps apart. */
+static sn_status write_cubins(sn_diag *d, const sn_program *p, const char *folder) {
+  if (strcmp(folder, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--emit=cubin needs -o FOLDER");
+  SN_TRY(sn_dir_make(d, folder));
+  for (uint32_t i = 0; i < sn_program_n_kernels(p); i++) {
+    sn_program_module m;
+    char path[4096];
+    if (!sn_program_kernel_module(p, i, &m) || m.cubin_bytes == 0) continue;
+    snprintf(path, sizeof path, "%s/%03u.%s.cubin", folder, i, m.name ? m.name : "kernel");
+    SN_TRY(sn_file_write(d, path, m.cubin, m.cubin_bytes));
+  }
+  return SN_OK;
+}
+
+static sn_status write(sn_diag *d, const sn_options *o, const sn_program *p, const sn_compile_report *r) {
+  const char *what = sn_opt_text(o, "emit"), *to = sn_opt_text(o, "output");
+  if (strcmp(what, "cubin") == 0) return write_cubins(d, p, to);
+  if (strcmp(what, "program") == 0) {
+    if (strcmp(to, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "a program needs a file: -o FILE.sntr");
+    return sn_program_write(d, p, to);
+  }
+  const char *text = text_of(r, what);
+  if (!text) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the target has no '%s'", what);
+  return sn_file_write(d, to, text, strlen(text));
+}
+
+static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_module *m, sn_pool *pool) {
+  static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", NULL};
+  sn_compile_options c;
+  sn_compile_report r;
+  sn_program *p = NULL;
+  sn_compile_options_init(&c);
+  c.passes = setup->options;
+  c.pool = pool;
+  c.engine = sn_opt_text(o, "engine");
+  c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
+  c.precision = sn_opt_text(o, "precision");
+  c.keep_texts = true;
+  sn_status s = sn_compile(d, m, &c, &p, &r);
+  if (s == SN_OK) s = write(d, o, p, &r);
+  sn_compile_report_finish(&r);
+  sn_program_release(p);
+  return s;
+}
+
+static sn_status run(sn_diag *d, const sn_options *o, sn_source *source, sn_pass_setup *setup, sn_pool **pool) {
+  sn_status s;
+  sn_module *m;
+  SN_TRY(sn_pass_setup_init(d, o, setup));
+  SN_TRY(sn_source_open(d, sn_opt_operand(o, 0), false, source));
+  s = sn_pool_create((int)sn_opt_int(o, "threads"), pool);
+  if (s != SN_OK) return sn_error(d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(o, "threads"));
+  if (!sn_source_next(d, source, &s, &m)) return sn_error(d, SN_NOWHERE, SN_ERR_SYNTAX, "%s holds no module", sn_opt_operand(o, 0));
+  if (s == SN_OK) s = compile(d, o, setup, m, *pool);
+  sn_module_destroy(m);
+  return s;
+}
+
+int main(int argc, char **argv) {
+  sn_options *o = NULL;
+  int code = sn_options_parse(&tool, argc, argv, &o);
+  if (!o) return code;
+  sn_source source;
+  sn_pass_setup setup;
+  sn_pool *pool = NULL;
+  sn_diag *d = NULL;
+  memset(&source, 0, sizeof source);
+  memset(&setup, 0, sizeof setup);
+  sn_status s = sn_diag_create(&d);
+  if (s == SN_OK) s = run(d, o, &source, &setup, &pool);
+  code = sn_tool_report(&tool, d, s);
+  sn_pool_destroy(pool);
+  sn_pass_setup_finish(&setup);
+  sn_diag_destroy(d);
+  sn_source_finish(&source);
+  sn_options_destroy(o);
+  return code;
+}
