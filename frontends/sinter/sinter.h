@@ -7,6 +7,7 @@
 #include "sinter/array.h"
 #include "sinter/imports.h"
 #include "sinter/program.h"
+#include "sinter/device.h"
 #include "sinter/files.h"
 #include "sinter/build.h"
 #include "sinter/ir.h"
