@@ -380,8 +380,9 @@ static sn_status one_round(rematerialiser *r, bool *any) {
 }
 
 static void report_limit(const rematerialiser *r) {
-  if (r->pc->options->memory_limit == 0 || r->peak <= r->limit) return;
-  sn_warn(r->pc->diag, SN_NOWHERE, "the step needs %.1f MB of temporaries at its peak, above the memory limit of %.1f MB", (double)r->peak / 1e6, (double)r->limit / 1e6);
+  int64_t limit = r->pc->options ? r->pc->options->memory_limit : 0;
+  if (limit == 0 || r->peak <= limit) return;
+  sn_warn(r->pc->diag, SN_NOWHERE, "the step needs %.1f MB of temporaries at its peak, above the memory limit of %.1f MB", (double)r->peak / 1e6, (double)limit / 1e6);
   sn_hint(r->pc->diag, "nothing more can be computed again from what is in memory; a smaller batch, or checkpoints around larger parts, would help");
 }
 
@@ -391,8 +392,8 @@ sn_status sn_pass_remat(sn_pass_ctx *pc, sn_module *m) {
   memset(&r, 0, sizeof r);
   r.pc = pc;
   r.m = m;
-  /* One part in a hundred is left to the gaps of the packing. */
-  r.limit = pc->options && pc->options->memory_limit > 0 ? pc->options->memory_limit - pc->options->memory_limit / 100 : 0;
+  /* One part in 32 is left to the gaps of the packing. */
+  r.limit = pc->options && pc->options->memory_limit > 0 ? pc->options->memory_limit - pc->options->memory_limit / 32 : 0;
   SN_TRY(look(&r));
   if (r.peak <= (r.limit ? r.limit : WORTH_BYTES)) return SN_OK;
   sn_cost_of_computation(pc->target, m->entry, &step);
