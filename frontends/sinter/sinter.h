@@ -16,6 +16,7 @@
 #include "sinter/eval.h"
 #include "sinter/passes.h"
 #include "sinter/target.h"
+#include "sinter/cost.h"
 #include "sinter/plan.h"
 #include "sinter/compiler.h"
 #include "sinter/kernel.h"
@@ -29,5 +30,6 @@
 #include "sinter/random.h"
 #include "sinter/checkpoint.h"
 #include "sinter/json.h"
+#include "sinter/stablehlo.h"
 
 #endif
