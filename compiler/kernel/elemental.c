@@ -20,6 +20,20 @@ bool lower_is_param(const lowering *L, const sn_instr *i, int *operand) {
   return false;
 }
 
+sn_kvalue *lower_unary(lowering *L, sn_opcode op, sn_type t, sn_kvalue *x) { return x ? sn_kb_elt(&L->b, op, t, 1, &x) : NULL; }
+
+sn_kvalue *lower_convert(lowering *L, sn_kvalue *x, sn_type t) { return x && x->type == t ? x : lower_unary(L, SN_OP_CONVERT, t, x); }
+
+sn_kvalue *lower_binary(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y) {
+  sn_kvalue *xs[2] = {x, y};
+  return x && y ? sn_kb_elt(&L->b, op, x->type, 2, xs) : NULL;
+}
+
+sn_kvalue *lower_select(lowering *L, sn_kvalue *p, sn_kvalue *t, sn_kvalue *f) {
+  sn_kvalue *xs[3] = {p, t, f};
+  return p && t && f ? sn_kb_elt(&L->b, SN_OP_SELECT, t->type, 3, xs) : NULL;
+}
+
 /* What a load gives under a false guard; never used, but it must not trap or poison. */
 static sn_kvalue *otherwise(lowering *L, sn_type t) { return L->n_guards ? sn_kb_const_f64(&L->b, t, 0) : NULL; }
 

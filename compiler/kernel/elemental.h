@@ -18,6 +18,12 @@ const sn_ix *lower_start(lowering *L, const sn_instr *start, int64_t full, int64
 
 sn_kvalue *lower_identity(lowering *L, sn_opcode op, sn_type t); /* of an associative op */
 
+/* Single operations on values; NULL in gives NULL out. lower_convert gives x itself when it has that type. */
+sn_kvalue *lower_convert(lowering *L, sn_kvalue *x, sn_type t);
+sn_kvalue *lower_unary(lowering *L, sn_opcode op, sn_type t, sn_kvalue *x);
+sn_kvalue *lower_binary(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y);
+sn_kvalue *lower_select(lowering *L, sn_kvalue *p, sn_kvalue *t, sn_kvalue *f);
+
 sn_kvalue *lower_emit_reduce(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_dot(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);

@@ -76,6 +76,10 @@ static const struct {
 } whole_ops[] = {
     {SN_OP_SCATTER, lower_scatter},
     {SN_OP_SORT, lower_sort},
+    {SN_OP_CHOLESKY, lower_cholesky},
+    {SN_OP_TRIANGULAR_SOLVE, lower_triangular_solve},
+    {SN_OP_SELECT_AND_SCATTER, lower_select_and_scatter},
+    {SN_OP_FFT, lower_fft},
 };
 
 /* Results that have no element have nothing to compute. */

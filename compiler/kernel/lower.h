@@ -130,5 +130,9 @@ bool lower_split_reduce(lowering *L);                     /* large reductions to
 bool lower_product(lowering *L, const sn_instr *dot);     /* packed matrix product with prologue and epilogue */
 void lower_scatter(lowering *L, const sn_instr *scatter);
 void lower_sort(lowering *L, const sn_instr *sort);
+void lower_cholesky(lowering *L, const sn_instr *i);
+void lower_triangular_solve(lowering *L, const sn_instr *i);
+void lower_select_and_scatter(lowering *L, const sn_instr *i);
+void lower_fft(lowering *L, const sn_instr *i);
 
 #endif
