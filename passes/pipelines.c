@@ -20,6 +20,7 @@
   P(zero_size, 0),       /* before products are canonical: their reshapes divide by sizes */                         \
   P(expand_batch_norm, 0), /* no target has these three: before algebra, which tidies what they write */             \
   P(expand_topk, 0),                                                                                                 \
+  P(expand_rng, 0),      /* behind inline: draws of the entry are in the entry */                                    \
   P(float_normalize, 0),                                                                                             \
   P(conv_canonical, 0),  /* before dot_canonical: convolutions without space become dots */                          \
   P(dot_canonical, 0),   /* before algebra: its rules for products know the canonical form alone */                  \

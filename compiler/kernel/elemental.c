@@ -79,6 +79,12 @@ static sn_kvalue *apply_operand(lowering *L, const sn_instr *i, uint32_t k, sn_k
   return apply_instr(L, sn_instr_operand(i, k), done, first_id, n_ids);
 }
 
+static bool is_scalar_arithmetic(const sn_instr *i) {
+  if (i->n_operands > 3 || !sn_shape_is_scalar(i->shape)) return false;
+  if (i->op == SN_OP_BITCAST_CONVERT) return sn_type_bits(i->shape->type) == sn_type_bits(sn_operand_shape(i, 0)->type);
+  return sn_op_has(i->op, SN_T_ELTWISE);
+}
+
 /* Computations of reducers are small and flat; their instructions are visited in order, so recursion is one step deep. */
 static sn_kvalue *apply_instr(lowering *L, const sn_instr *i, sn_kvalue **done, uint32_t first_id, uint32_t n_ids) {
   sn_kvalue *v = find_arg(L, i);
@@ -87,7 +93,7 @@ static sn_kvalue *apply_instr(lowering *L, const sn_instr *i, sn_kvalue **done, 
   sn_kvalue *xs[3] = {NULL};
   if (i->op == SN_OP_CONSTANT) {
     v = lower_constant(L, i);
-  } else if (sn_op_has(i->op, SN_T_ELTWISE) && i->n_operands <= 3 && sn_shape_is_scalar(i->shape)) {
+  } else if (is_scalar_arithmetic(i)) {
     for (uint32_t k = 0; k < i->n_operands; k++) xs[k] = apply_operand(L, i, k, done, first_id, n_ids);
     v = lower_elementwise(L, i, xs);
   } else if ((i->op == SN_OP_BROADCAST || i->op == SN_OP_RESHAPE || i->op == SN_OP_BITCAST || i->op == SN_OP_COPY) && sn_shape_is_scalar(i->shape)) {

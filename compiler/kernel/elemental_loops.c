@@ -8,6 +8,13 @@
 /* The type in which sums of t are kept: narrow floats in f32, rounded once at the end. */
 static sn_type sum_type(sn_type t) { return sn_type_is_float(t) && sn_type_bits(t) < 32 ? SN_TYPE_F32 : t; }
 
+/* Some 8-bit floats have no infinity for lanes to start from: their extremes are found in f32, which changes no bit. */
+static sn_type reduce_type(sn_type t, sn_opcode op) {
+  bool extreme = op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM;
+  if (op == SN_OP_ADD) return sum_type(t);
+  return extreme && sn_type_is_float(t) && sn_type_bits(t) < 16 ? SN_TYPE_F32 : t;
+}
+
 static sn_kvalue *convert(lowering *L, sn_kvalue *v, sn_type t) {
   if (!v || v->type == t) return v;
   return sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &v);
@@ -114,7 +121,7 @@ static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, co
   int64_t sizes[SN_MAX_RANK];
   if (!lower_index_map(L, i, output, &map)) return NULL;
   bool binary = n == 1 && sn_computation_is_binary(i->called[0], &op) && associative(op);
-  sn_type t = sn_operand_shape(i, 0)->type, acc = binary && op == SN_OP_ADD ? sum_type(t) : t;
+  sn_type t = sn_operand_shape(i, 0)->type, acc = binary ? reduce_type(t, op) : t;
   for (uint32_t k = 0; k < n; k++) inits[k] = lower_value(L, sn_instr_operand(i, n + k), 0, NULL);
   if (binary) inits[0] = convert(L, inits[0], acc);
   int n_loops = merged_symbols(i, &map, sizes);
@@ -174,6 +181,7 @@ sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, 
   for (uint32_t k = 0; k < n; k++) inits[k] = lower_value(L, sn_instr_operand(i, n + k), 0, NULL);
   if (sum) inits[0] = convert(L, inits[0], acc);
   nest loops;
+  sn_kvalue *within = NULL;
   if (L->b.status != SN_OK || !nest_open(L, &loops, map.n_syms, map.sym_sizes, 1, (int)n, inits, NULL)) return NULL;
   for (uint32_t k = 0; k < n; k++) {
     const sn_ix *at[SN_MAX_RANK];
@@ -184,12 +192,15 @@ sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, 
     sn_kvalue *v = lower_at(L, i, &map, a, idx, loops.vars, at) ? lower_value(L, sn_instr_operand(i, k), 0, at) : NULL;
     L->n_guards = before;
     if (sum) v = convert(L, v, acc);
-    xs[n + k] = inside ? select_in(L, inside, v, inits[k]) : v;
+    xs[n + k] = v;
     xs[k] = loops.carries[k];
-    if (!xs[n + k]) return NULL;
+    within = inside;
+    if (!v) return NULL;
   }
   if (sum) results[0] = sn_kb_elt(&L->b, SN_OP_ADD, acc, 2, xs);
   else if (!lower_apply(L, i->called[0], xs, (int)n, results)) return NULL;
+  /* What lies in the padding is left out: a start value that changes the result counts once. */
+  for (uint32_t k = 0; within && k < n; k++) results[k] = select_in(L, within, results[k], loops.carries[k]);
   nest_close(L, &loops, results);
   if (sum) loops.carries[0] = convert(L, loops.carries[0], t);
   for (uint32_t k = 0; k < n; k++) lower_remember(L, i, (int)k, idx, loops.carries[k]);

@@ -19,7 +19,9 @@ static bool plain_reduce(const sn_instr *i, sn_opcode *op) {
 
 static sn_type partial_type(const sn_instr *i, sn_opcode op) {
   sn_type t = i->shape->type;
-  return op == SN_OP_ADD && sn_type_is_float(t) && sn_type_bits(t) < 32 ? SN_TYPE_F32 : t;
+  bool sum = op == SN_OP_ADD, extreme = op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM;
+  /* 8-bit floats need not have an infinity to start from. */
+  return sn_type_is_float(t) && ((sum && sn_type_bits(t) < 32) || (extreme && sn_type_bits(t) < 16)) ? SN_TYPE_F32 : t;
 }
 
 /* Every result is a plain reduction of the same dims of the same shape. */

@@ -63,6 +63,7 @@ static sn_array **make_args(const sn_module *m, uint64_t seed, bool special) {
   return args;
 }
 sn_array **oracle_args(const sn_module *m, uint64_t seed) { return make_args(m, seed, true); }
+sn_array **oracle_args_plain(const sn_module *m, uint64_t seed) { return make_args(m, seed, false); }
 void oracle_args_release(const sn_module *m, sn_array **args) {
   for (uint32_t k = 0; args && k < m->entry->n_params; k++) sn_array_release(args[k]);
   sn_free(args);

@@ -18,6 +18,7 @@ typedef struct oracle {
 
 /* Random arguments for the entry's parameters: n_params of them, each to be released. NULL: out of memory. */
 sn_array **oracle_args(const sn_module *m, uint64_t seed);
+sn_array **oracle_args_plain(const sn_module *m, uint64_t seed); /* without infinities, NaN and the like */
 void oracle_args_release(const sn_module *m, sn_array **args);
 /* Runs the pipeline on a copy; behind every pass that changed it the module is printed, parsed, verified and interpreted.
  * False: it differs (o says where), or could not be run. *skipped: the interpreter refuses the program, or it takes too long. */
