@@ -59,7 +59,7 @@ static double fresh_bytes(const fu_state *f, const fu_group *g, const fu_fact *x
 /* How the group reads operand k of its member x, which it reads at level `l`. */
 static fu_level operand_level(const fu_state *f, const fu_group *g, const fu_fact *x, fu_level l, uint32_t k) {
   const fu_fact *o = fu_operand(f, x->i, k);
-  if (o->elements == 1) return FU_SCALAR;
+  if (o->elements == 1) return x->elements == 1 && x->cls != FU_ROW ? l : FU_SCALAR;
   switch (x->i->op) {
     case SN_OP_BROADCAST:
       if (o->elements == x->elements) return sn_fusion_leading_dims(x->i) ? l : FU_MOVED;
@@ -130,12 +130,12 @@ static sn_status join(fu_state *f, fu_group *g, uint32_t at, const fu_want *w, b
     g->n_side += level == FU_SIDE && x->cls != FU_FREE;
   }
   if (at == g->hero) g->hero_in = true;
+  int64_t whole = x->i->op == SN_OP_REDUCE ? fu_operand(f, x->i, 0)->elements : x->elements;
+  if (whole > g->work_elements) g->work_elements = whole;
   if (x->cls == FU_ROW) {
     g->has_rows = true;
     g->rows = x->elements;
-    int64_t whole = fu_operand(f, x->i, 0)->elements;
     g->row_length = whole / (x->elements ? x->elements : 1);
-    if (whole > g->work_elements) g->work_elements = whole;
   }
   for (uint32_t k = 0; k < x->i->n_operands; k++) {
     SN_TRY(want(f, g, fu_position(f, sn_instr_operand(x->i, k)), operand_level(f, g, x, level, k), (uint16_t)(depth + 1), prologue));
@@ -152,8 +152,7 @@ static sn_status begin(fu_state *f, uint32_t at) {
   g->hero = x->hero;
   g->product = x->hero != FU_NONE && sn_fusion_is_product(f->facts[x->hero].i);
   g->columns = x->cls == FU_COLUMNS;
-  g->elements = g->work_elements = x->elements;
-  if (x->i->op == SN_OP_REDUCE) g->work_elements = fu_operand(f, x->i, 0)->elements;
+  g->elements = x->elements;
   g->next = f->groups;
   f->groups = g;
   f->pc->changed = true;

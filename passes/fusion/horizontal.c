@@ -7,15 +7,20 @@
 
 #include <string.h>
 
-enum { MAX_OPEN = 8, MAX_BUNDLE_INPUTS = 60, MAX_BUNDLE_WORK = 256, SMALL_LOOP = 65536 };
+enum { MAX_OPEN = 32, MAX_BUNDLE_INPUTS = 60, MAX_BUNDLE_WORK = 256, SMALL_LOOP = 65536, TINY_LOOP = 4096 };
 
 typedef struct bundle {
   fu_group *g;
   uint32_t latest; /* the first reader of any result */
 } bundle;
 
+/* Waiting for others keeps operands alive: of loops that something waits for, or that reduce large operands to little, only tiny ones. */
+static bool may_wait(const fu_state *f, const fu_group *g, uint32_t latest) {
+  return g->work_elements <= TINY_LOOP || (!g->has_rows && !g->hero_in && latest >= fu_position(f, f->c->root));
+}
+
 static bool is_small_loop(const fu_state *f, const fu_group *g) {
-  if (g->product || g->columns || g->has_rows || g->n_results == 0 || g->work_elements > SMALL_LOOP || g->elements <= 1) return false;
+  if (g->product || g->columns || g->n_results == 0 || g->work_elements > SMALL_LOOP || g->elements == 0) return false;
   return !g->hero_in || f->facts[g->hero].i->op == SN_OP_REDUCE;
 }
 
@@ -32,7 +37,9 @@ static uint32_t first_reader(const fu_state *f, const fu_group *g) {
   return first;
 }
 
+/* One nest for both: equal results, and equal rows under them where rows are reduced. */
 static bool same_domain(const fu_state *f, const fu_group *a, const fu_group *b) {
+  if (a->has_rows != b->has_rows || (a->has_rows && (a->rows != b->rows || a->row_length != b->row_length))) return false;
   return sn_shape_equal(f->facts[a->anchor].i->shape, f->facts[b->anchor].i->shape, SN_EQ_IGNORE_TYPE);
 }
 
@@ -76,6 +83,7 @@ static sn_status absorb(fu_state *f, fu_group *into, fu_group *from) {
 /* Joins g with an open bundle, or opens one. */
 static sn_status bundle_up(fu_state *f, bundle *open, int *n, fu_group *g) {
   uint32_t latest = first_reader(f, g);
+  if (!may_wait(f, g, latest)) return SN_OK;
   int slot = *n < MAX_OPEN ? *n : MAX_OPEN - 1;
   for (int k = 0; k < *n; k++) {
     bundle *b = &open[k];
