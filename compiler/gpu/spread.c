@@ -40,40 +40,68 @@ static void owner_of(const gpu_buffer *g, int tile, int64_t i, int64_t j, int64_
   *slot = (wi / 16 * (columns / 8) + wj / 8) * 4 + wi % 16 / 8 * 2 + wj % 2;
 }
 
-static void find_variables(const sn_ix *e, int thread_var, int *other, bool *fine) {
-  if (e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) *fine = false;
+/* The variables beside the thread's: two at most, loops with constant bounds. */
+typedef struct slot_variables {
+  int n, var[2];
+  int64_t size[2];
+  bool fine;
+} slot_variables;
+
+static void find_variables(const sn_ix *e, int thread_var, slot_variables *v) {
+  if (e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) v->fine = false;
   if (e->kind == SN_IX_DIM && e->value != thread_var) {
-    *fine &= *other < 0 || *other == (int)e->value;
-    *other = (int)e->value;
+    for (int k = 0; k < v->n; k++) {
+      if (v->var[k] == (int)e->value) return;
+    }
+    if (v->n == 2 || e->hi > 64) {
+      v->fine = false;
+      return;
+    }
+    v->var[v->n] = (int)e->value;
+    v->size[v->n++] = e->hi + 1;
   }
-  if (e->a) find_variables(e->a, thread_var, other, fine);
-  if (e->b) find_variables(e->b, thread_var, other, fine);
+  if (e->a) find_variables(e->a, thread_var, v);
+  if (e->b) find_variables(e->b, thread_var, v);
 }
 
-/* The register's number as text; NULL: the load asks for another thread's sums. */
-const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load) {
+/* Register that thread t would need for the variables' values x; -1: it is another thread's. */
+static int64_t needed(const gpu_emit *e, const sn_knode *load, const slot_variables *v, int64_t *dims, int t, const int64_t *x) {
   const sn_kbuffer *b = &e->k->buffers[load->buffer];
-  int other = -1, n = gpu_spread_registers(b);
-  bool fine = e->thread_var >= 0;
-  int64_t *dims = SN_NEW_N(e->arena, int64_t, e->k->n_vars + 1);
+  int64_t at[2], thread, slot;
+  dims[e->thread_var] = t;
+  for (int k = 0; k < v->n; k++) dims[v->var[k]] = x[k];
+  for (int k = 0; k < 2; k++) {
+    at[k] = sn_ix_eval(load->at[k], dims, NULL);
+    if (at[k] < 0 || at[k] >= b->dims[k]) return -1;
+  }
+  owner_of(&e->buffers[load->buffer], (int)b->dims[0], at[0], at[1], &thread, &slot);
+  return thread == t ? slot : -1;
+}
+
+/* The register's number as text, a sum of multiples of the variables; NULL: the load asks for another thread's sums, or the number is no such sum. */
+const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load) {
+  slot_variables v = {.fine = e->thread_var >= 0};
+  int64_t *dims = SN_NEW_N(e->arena, int64_t, e->k->n_vars + 1), x[2] = {0, 0}, step[2] = {0, 0};
   if (!dims) {
     gpu_fail(e, SN_ERR_MEMORY, NULL);
     return NULL;
   }
-  for (int k = 0; k < 2; k++) find_variables(load->at[k], e->thread_var, &other, &fine);
-  if (!fine || other < 0) return NULL;
+  for (int k = 0; k < 2; k++) find_variables(load->at[k], e->thread_var, &v);
+  if (!v.fine || v.n == 0 || needed(e, load, &v, dims, 0, x) != 0) return NULL;
+  for (int k = 0; k < v.n; k++) {
+    x[k] = v.size[k] > 1;
+    step[k] = needed(e, load, &v, dims, 0, x);
+    x[k] = 0;
+  }
   for (int t = 0; t < SPREAD_THREADS; t++) {
-    for (int r = 0; r < n; r++) {
-      int64_t thread, slot, at[2];
-      dims[e->thread_var] = t;
-      dims[other] = r;
-      for (int k = 0; k < 2; k++) at[k] = sn_ix_eval(load->at[k], dims, NULL);
-      if (at[0] < 0 || at[0] >= b->dims[0] || at[1] < 0 || at[1] >= b->dims[1]) return NULL;
-      owner_of(&e->buffers[load->buffer], (int)b->dims[0], at[0], at[1], &thread, &slot);
-      if (thread != t || slot != r) return NULL;
+    for (x[0] = 0; x[0] < v.size[0]; x[0]++) {
+      for (x[1] = 0; x[1] < (v.n > 1 ? v.size[1] : 1); x[1]++) {
+        if (needed(e, load, &v, dims, t, x) != x[0] * step[0] + x[1] * step[1]) return NULL;
+      }
     }
   }
-  return gpu_text(e, "d%d", other);
+  const char *text = gpu_text(e, "d%d * %lld", v.var[0], (long long)step[0]);
+  return v.n > 1 ? gpu_text(e, "%s + d%d * %lld", text, v.var[1], (long long)step[1]) : text;
 }
 
 /* ---- the step ---- */

@@ -4,7 +4,7 @@
  *   item (batch, row block, column block, split of k), a block of 256 threads:
  *     sums (a tile of registers, spread over the threads) = 0
  *     for each 16 terms: tiles of lhs and rhs into shared memory (prologues evaluated, zero beyond the matrix); sums += lhs * rhs
- *     each thread: its sums, epilogue, stores
+ *     32 rows of sums at a time through shared memory: epilogue, stores along rows
  *   with several splits: the sums to a workspace; a second phase adds them in order and does the epilogue.
  *
  * A tile lies in shared memory as the operand lies in memory, so that both the copy's reads and its writes run along neighbours; rows are padded so that the columns that
@@ -13,14 +13,14 @@
 
 #include <string.h>
 
-enum { TERMS = 16, THREADS = LOWER_GPU_LANES, LARGE_TILE = 128, SMALL_TILE = 64, LEAST_SPLIT = 256, MOST_SPLITS = 16 };
+enum { TERMS = 16, THREADS = LOWER_GPU_LANES, LARGE_TILE = 128, SMALL_TILE = 64, LEAST_SPLIT = 256, MOST_SPLITS = 16, STAGED_ROWS = 32 };
 
 typedef struct gpu_product {
   const product *p;
   int64_t tile, m_blocks, n_blocks, n_splits, split; /* split: terms of one, a multiple of TERMS */
   bool tensor, along_k[2];
   sn_type type;                                      /* of tiles and sums */
-  int tiles[2], sums, work;
+  int tiles[2], sums, staged, work;
 } gpu_product;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -74,6 +74,8 @@ static void add_buffers(lowering *L, gpu_product *g) {
     int64_t dims[2] = {g->along_k[o] ? g->tile : TERMS, row_stride(g, o)};
     g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->type, 2, dims, names[o]);
   }
+  int64_t staged[2] = {STAGED_ROWS, g->tile + (g->tensor ? 8 : 16)}; /* padded: rows that a warp writes at once lie in different banks */
+  g->staged = add(L, SN_KMEM_SCRATCH, g->type, 2, staged, "staged");
   g->sums = add(L, SN_KMEM_REGISTER, g->type, 2, sums, "sums");
 }
 
@@ -140,8 +142,9 @@ static void contract(lowering *L, const gpu_product *g, bool clear) {
 
 /* ---- the sums ---- */
 
-/* Which sum a thread holds in its register `e`: rows and columns in steps of 16 for plain sums; for tensor cores as mma.m16n8k8 lays them out, 2 x 4 warps. */
-static void position(lowering *L, const gpu_product *g, const sn_ix *t, const sn_ix *e, const sn_ix **i, const sn_ix **j) {
+/* The sums leave the registers in parts of 32 rows, by way of shared memory: the epilogue then stands once a part and runs along rows. In a part, thread t holds in its
+ * register e the sum of staged row *i and column *j; plain sums lie in steps of 16, those of tensor cores as mma.m16n8k8 lays them out, 2 x 4 warps. */
+static void staged_position(lowering *L, const gpu_product *g, const sn_ix *t, const sn_ix *e, const sn_ix **i, const sn_ix **j) {
   sn_ix_context *x = L->k->ix;
   int64_t n = g->tile / 16;
   if (!g->tensor) {
@@ -149,12 +152,33 @@ static void position(lowering *L, const gpu_product *g, const sn_ix *t, const sn
     *j = sn_ix_add(x, sn_ix_mod(x, t, 16), sn_ix_mul(x, sn_ix_mod(x, e, n), lower_const(L, 16)));
     return;
   }
-  int64_t per_row = g->tile / 4 / 8; /* mma tiles beside each other in a warp */
-  const sn_ix *warp = sn_ix_div(x, t, 32), *c = sn_ix_mod(x, e, 4), *mma = sn_ix_div(x, e, 4);
-  const sn_ix *row = sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, warp, 4), lower_const(L, g->tile / 2)), sn_ix_mul(x, sn_ix_div(x, mma, per_row), lower_const(L, 16)));
-  const sn_ix *column = sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, warp, 4), lower_const(L, g->tile / 4)), sn_ix_mul(x, sn_ix_mod(x, mma, per_row), lower_const(L, 8)));
-  *i = sn_ix_add(x, row, sn_ix_add(x, sn_ix_div(x, sn_ix_mod(x, t, 32), 4), sn_ix_mul(x, sn_ix_div(x, c, 2), lower_const(L, 8))));
+  const sn_ix *warp = sn_ix_div(x, t, 32), *c = sn_ix_mod(x, e, 4);
+  const sn_ix *column = sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, warp, 4), lower_const(L, g->tile / 4)), sn_ix_mul(x, sn_ix_div(x, e, 4), lower_const(L, 8)));
+  *i = sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, warp, 4), lower_const(L, 16)),
+                 sn_ix_add(x, sn_ix_div(x, sn_ix_mod(x, t, 32), 4), sn_ix_mul(x, sn_ix_div(x, c, 2), lower_const(L, 8))));
   *j = sn_ix_add(x, column, sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, t, 4), lower_const(L, 2)), sn_ix_mod(x, c, 2)));
+}
+
+/* Row of the tile that staged row i of a part is. */
+static const sn_ix *tile_row(lowering *L, const gpu_product *g, const sn_ix *part, const sn_ix *i) {
+  sn_ix_context *x = L->k->ix;
+  if (!g->tensor) return sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, STAGED_ROWS)), i);
+  return sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, i, 16), lower_const(L, g->tile / 2)), sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, 16)), sn_ix_mod(x, i, 16)));
+}
+
+static bool stage(lowering *L, const gpu_product *g, const sn_ix *part) {
+  sn_knode *threads, *slots;
+  const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &threads);
+  const sn_ix *e = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, STAGED_ROWS * g->tile / THREADS), 1, 0, NULL, NULL, &slots) : NULL;
+  const sn_ix *to[2], *from[2];
+  if (!e) return false;
+  staged_position(L, g, t, e, &to[0], &to[1]);
+  from[0] = tile_row(L, g, part, to[0]);
+  from[1] = to[1];
+  sn_kb_store(&L->b, g->staged, to, 0, NULL, sn_kb_load(&L->b, g->sums, from, 0, NULL, NULL));
+  lower_end(L, 0, NULL, slots);
+  lower_end(L, 0, NULL, threads);
+  return L->b.status == SN_OK;
 }
 
 /* The dot's element at idx is `sum`: results of the fusion from it, under the open guards. */
@@ -174,14 +198,16 @@ static void store_results(lowering *L, const gpu_product *g, const sn_ix *const 
 
 static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, const sn_ix *flat_b, const sn_ix *split, const sn_ix *m0, const sn_ix *n0) {
   sn_ix_context *x = L->k->ix;
-  sn_knode *threads, *slots;
-  const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &threads);
-  const sn_ix *e = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, g->tile * g->tile / THREADS), 1, 0, NULL, NULL, &slots) : NULL;
+  sn_knode *parts, *node;
+  const sn_ix *part = lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, g->tile / STAGED_ROWS), 1, 0, NULL, NULL, &parts);
+  if (!part || !stage(L, g, part)) return;
+  const sn_ix *e = lower_for(L, SN_KLOOP_VECTOR, THREADS, lower_const(L, 0), lower_const(L, STAGED_ROWS * g->tile), 1, 0, NULL, NULL, &node);
   const sn_ix *at[2], *idx[SN_MAX_RANK];
   if (!e) return;
-  position(L, g, t, e, &at[0], &at[1]);
-  const sn_ix *row = sn_ix_add(x, m0, at[0]), *column = sn_ix_add(x, n0, at[1]);
-  sn_kvalue *sum = sn_kb_load(&L->b, g->sums, at, 0, NULL, NULL);
+  at[0] = sn_ix_div(x, e, g->tile);
+  at[1] = sn_ix_mod(x, e, g->tile);
+  const sn_ix *row = sn_ix_add(x, m0, tile_row(L, g, part, at[0])), *column = sn_ix_add(x, n0, at[1]);
+  sn_kvalue *sum = sn_kb_load(&L->b, g->staged, at, 0, NULL, NULL);
   int before = L->n_guards;
   guard_below(L, row, g->p->m);
   guard_below(L, column, g->p->n);
@@ -193,8 +219,8 @@ static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, 
     store_results(L, g, idx, sum);
   }
   L->n_guards = before;
-  lower_end(L, 0, NULL, slots);
-  lower_end(L, 0, NULL, threads);
+  lower_end(L, 0, NULL, node);
+  lower_end(L, 0, NULL, parts);
 }
 
 /* ---- phases ---- */
