@@ -9,8 +9,8 @@
 
 static sn_status cuda_check(sn_diag *d) {
   cuda_api api;
-  SN_TRY(cuda_api_open(d, &api));
-  cuda_api_close(&api);
+  SN_TRY(sn_cuda_api_open(d, &api));
+  sn_cuda_api_close(&api);
   return SN_OK;
 }
 
@@ -20,7 +20,7 @@ static sn_status open_device(sn_diag *d, cuda_state *c) {
   if (r == CU_OK) r = c->api.device_attribute(&c->major, CU_ATTRIBUTE_MAJOR, c->device);
   if (r == CU_OK) r = c->api.device_attribute(&c->minor, CU_ATTRIBUTE_MINOR, c->device);
   if (r == CU_OK) r = c->api.primary_retain(&c->context, c->device);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, NULL, "opening the device");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, NULL, "opening the device");
 }
 
 /* The newest of the compiler's targets that the device runs. */
@@ -28,32 +28,32 @@ static sn_status cuda_target(sn_diag *d, int ordinal, char *to, size_t bytes) {
   cuda_api api;
   cu_device device;
   int major = 0, minor = 0;
-  SN_TRY(cuda_api_open(d, &api));
+  SN_TRY(sn_cuda_api_open(d, &api));
   cu_result r = api.device_get(&device, ordinal);
   if (r == CU_OK) r = api.device_attribute(&major, CU_ATTRIBUTE_MAJOR, device);
   if (r == CU_OK) r = api.device_attribute(&minor, CU_ATTRIBUTE_MINOR, device);
-  sn_status s = r == CU_OK ? SN_OK : cuda_error(d, &api, r, NULL, "asking the device what it is");
+  sn_status s = r == CU_OK ? SN_OK : sn_cuda_error(d, &api, r, NULL, "asking the device what it is");
   if (s == SN_OK && major < 8) {
     s = sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "the device is sm_%d%d; sm_80 or later is needed", major, minor);
   } else if (s == SN_OK) {
     snprintf(to, bytes, "%s", major == 9 ? "sm_90a" : major == 8 && minor < 9 ? "sm_80" : "sm_89"); /* later ones compile sm_89's PTX */
   }
-  cuda_api_close(&api);
+  sn_cuda_api_close(&api);
   return s;
 }
 
 static sn_status make(sn_diag *d, cuda_state *c) {
   cu_result r = c->api.stream_create(&c->stream, CU_STREAM_NON_BLOCKING);
   for (int i = 0; i < 2 && r == CU_OK; i++) r = c->api.event_create(&c->events[i], 0);
-  if (r != CU_OK) return cuda_error(d, &c->api, r, NULL, "making a stream");
-  SN_TRY(cuda_load_modules(d, c));
-  return cuda_make_memory(d, c);
+  if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "making a stream");
+  SN_TRY(sn_cuda_load_modules(d, c));
+  return sn_cuda_make_memory(d, c);
 }
 
 /* The device's context is current while we work, and the caller's again afterwards. */
 static sn_status enter(sn_diag *d, cuda_state *c) {
   cu_result r = c->api.context_push(c->context);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, NULL, "entering the device's context");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, NULL, "entering the device's context");
 }
 
 static void leave(cuda_state *c) {
@@ -95,7 +95,7 @@ static void cuda_destroy(void *state) {
   sn_free(c->bases);
   sn_free(c->buffers);
   sn_free(c->pointers);
-  cuda_api_close(&c->api);
+  sn_cuda_api_close(&c->api);
   sn_free(c);
 }
 
@@ -107,7 +107,7 @@ static sn_status cuda_create(sn_diag *d, const sn_program *p, const sn_context_o
   c->options = *o;
   c->control = needs_host(p);
   c->waits = o->on_command || sn_env("SINTER_CUDA_SYNC");
-  sn_status s = cuda_api_open(d, &c->api);
+  sn_status s = sn_cuda_api_open(d, &c->api);
   if (s != SN_OK) {
     sn_free(c);
     return s;
@@ -126,7 +126,7 @@ static sn_status cuda_create(sn_diag *d, const sn_program *p, const sn_context_o
 static sn_status cuda_run_entry(sn_diag *d, void *state, void *const *arguments, void *const *results) {
   cuda_state *c = state;
   SN_TRY(enter(d, c));
-  sn_status s = cuda_run(d, c, arguments, results);
+  sn_status s = sn_cuda_run(d, c, arguments, results);
   leave(c);
   return s;
 }

@@ -38,10 +38,10 @@ typedef struct cuda_state {
 } cuda_state;
 
 /* cuda_load.c */
-sn_status cuda_load_modules(sn_diag *d, cuda_state *c);
-sn_status cuda_make_memory(sn_diag *d, cuda_state *c);
+sn_status sn_cuda_load_modules(sn_diag *d, cuda_state *c);
+sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c);
 
 /* cuda_run.c */
-sn_status cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results);
+sn_status sn_cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results);
 
 #endif

@@ -22,7 +22,7 @@ static sn_status find_library(sn_diag *d, cuda_api *api) {
   return SN_ERR_UNAVAILABLE;
 }
 
-sn_status cuda_api_open(sn_diag *d, cuda_api *api) {
+sn_status sn_cuda_api_open(sn_diag *d, cuda_api *api) {
   memset(api, 0, sizeof *api);
   SN_TRY(find_library(d, api));
   const char *missing = find_functions(api);
@@ -34,20 +34,20 @@ sn_status cuda_api_open(sn_diag *d, cuda_api *api) {
   } else if ((r = api->driver_version(&api->version)) != CU_OK || api->version < CU_LEAST_VERSION) {
     s = sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "the CUDA driver is too old: CUDA %d.%d, 12.0 or later is needed", api->version / 1000, api->version % 1000 / 10);
   } else if ((r = api->init(0)) != CU_OK) {
-    s = r == CU_NO_DEVICE ? sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "the CUDA driver finds no device") : cuda_error(d, api, r, NULL, "the CUDA driver does not start");
+    s = r == CU_NO_DEVICE ? sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "the CUDA driver finds no device") : sn_cuda_error(d, api, r, NULL, "the CUDA driver does not start");
   } else if ((r = api->device_count(&n)) != CU_OK || n == 0) {
     s = sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "the CUDA driver finds no device");
   }
-  if (s != SN_OK) cuda_api_close(api);
+  if (s != SN_OK) sn_cuda_api_close(api);
   return s;
 }
 
-void cuda_api_close(cuda_api *api) {
+void sn_cuda_api_close(cuda_api *api) {
   if (api->library) sn_library_close(api->library);
   memset(api, 0, sizeof *api);
 }
 
-sn_status cuda_error(sn_diag *d, const cuda_api *api, cu_result code, const char *where, const char *what) {
+sn_status sn_cuda_error(sn_diag *d, const cuda_api *api, cu_result code, const char *where, const char *what) {
   const char *name = NULL, *text = NULL;
   if (api->error_name(code, &name) != CU_OK || !name) name = "an unknown error";
   if (api->error_text(code, &text) != CU_OK || !text) text = "no description";

@@ -87,9 +87,9 @@ typedef struct cuda_api {
 } cuda_api;
 
 /* Opens the library, checks its version, initialises it. SN_ERR_UNAVAILABLE or SN_ERR_VERSION with one line. */
-sn_status cuda_api_open(sn_diag *d, cuda_api *out);
-void cuda_api_close(cuda_api *api);
+sn_status sn_cuda_api_open(sn_diag *d, cuda_api *out);
+void sn_cuda_api_close(cuda_api *api);
 /* "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)" at `where` (an HLO name, or NULL). */
-sn_status cuda_error(sn_diag *d, const cuda_api *api, cu_result code, const char *where, const char *what);
+sn_status sn_cuda_error(sn_diag *d, const cuda_api *api, cu_result code, const char *where, const char *what);
 
 #endif

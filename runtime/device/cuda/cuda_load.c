@@ -15,7 +15,7 @@ static sn_status load_module(sn_diag *d, cuda_state *c, uint32_t number, cu_modu
   cu_result r = CU_INVALID_IMAGE;
   sn_program_kernel_module(c->program, number, &m);
   if (m.cubin_bytes) r = c->api.module_load(out, m.cubin);
-  if (r == CU_OK || r == CU_OUT_OF_MEMORY) return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, k->name, "loading code");
+  if (r == CU_OK || r == CU_OUT_OF_MEMORY) return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, k->name, "loading code");
   if (m.ptx) r = c->api.module_load(out, m.ptx);
   if (r == CU_OK) return SN_OK;
   sn_error(d, (sn_loc){k->name, 0, 0}, SN_ERR_VERSION, "code for %s does not run on this device (%s, sm_%d%d)", c->program->target ? c->program->target : "another target", c->device_name,
@@ -30,15 +30,15 @@ static sn_status find_functions(sn_diag *d, cuda_state *c, const sn_program_kern
   if (!to->functions) return sn_out_of_memory(d, (size_t)k->n_phases * sizeof *to->functions);
   for (int f = 0; f < k->n_phases; f++) {
     cu_result r = c->api.module_function(&to->functions[f], to->module, k->phases[f].entry);
-    if (r != CU_OK) return cuda_error(d, &c->api, r, k->name, "finding a kernel");
+    if (r != CU_OK) return sn_cuda_error(d, &c->api, r, k->name, "finding a kernel");
     if (k->phases[f].shared_bytes <= DEFAULT_SHARED - 8192) continue;
     r = c->api.function_set(to->functions[f], CU_FUNCTION_MAX_SHARED, (int)k->phases[f].shared_bytes);
-    if (r != CU_OK) return cuda_error(d, &c->api, r, k->name, "asking for shared memory");
+    if (r != CU_OK) return sn_cuda_error(d, &c->api, r, k->name, "asking for shared memory");
   }
   return SN_OK;
 }
 
-sn_status cuda_load_modules(sn_diag *d, cuda_state *c) {
+sn_status sn_cuda_load_modules(sn_diag *d, cuda_state *c) {
   const sn_program *p = c->program;
   c->kernels = sn_alloc_zero(p->n_kernels + 1u, sizeof *c->kernels);
   if (!c->kernels) return sn_out_of_memory(d, p->n_kernels * sizeof *c->kernels);
@@ -88,7 +88,7 @@ static sn_status no_room(sn_diag *d, cuda_state *c) {
   return SN_ERR_MEMORY;
 }
 
-sn_status cuda_make_memory(sn_diag *d, cuda_state *c) {
+sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c) {
   const sn_program *p = c->program;
   size_t n_bases = 1 + (size_t)p->n_constants + p->n_arguments + p->n_results, most = 0;
   for (uint32_t i = 0; i < p->n_commands; i++) most = p->commands[i].n_slices > most ? p->commands[i].n_slices : most;
@@ -99,14 +99,14 @@ sn_status cuda_make_memory(sn_diag *d, cuda_state *c) {
   c->memory_bytes = lay_out(c);
   cu_result r = c->api.alloc(&c->memory, c->memory_bytes ? c->memory_bytes : ALIGN);
   if (r == CU_OUT_OF_MEMORY) return no_room(d, c);
-  if (r != CU_OK) return cuda_error(d, &c->api, r, NULL, "allocating device memory");
+  if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "allocating device memory");
   for (size_t i = 0; i < n_bases; i++) c->bases[i] += c->memory;
   c->scratch += c->memory;
   for (uint32_t i = 0; i < p->n_constants; i++) {
     if (p->constant_bytes[i] == 0) continue;
     r = c->api.to_device(c->bases[1 + i], p->constants[i], (size_t)p->constant_bytes[i], c->stream);
-    if (r != CU_OK) return cuda_error(d, &c->api, r, NULL, "copying constants to the device");
+    if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "copying constants to the device");
   }
   r = c->api.stream_wait(c->stream);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, NULL, "copying constants to the device");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, NULL, "copying constants to the device");
 }

@@ -31,7 +31,7 @@ static sn_status run_kernel(sn_diag *d, cuda_state *c, const sn_command *m) {
     if (p->n_items == 0) continue;
     c->pointers[k->n_buffers] = p->takes_scratch ? &c->buffers[m->n_slices] : NULL;
     cu_result r = c->api.launch(c->kernels[m->kernel].functions[f], (unsigned)p->blocks, 1, 1, p->threads, 1, 1, (unsigned)p->shared_bytes, c->stream, c->pointers, NULL);
-    if (r != CU_OK) return cuda_error(d, &c->api, r, m->name, "launching a kernel");
+    if (r != CU_OK) return sn_cuda_error(d, &c->api, r, m->name, "launching a kernel");
   }
   return SN_OK;
 }
@@ -39,7 +39,7 @@ static sn_status run_kernel(sn_diag *d, cuda_state *c, const sn_command *m) {
 static sn_status run_copy(sn_diag *d, cuda_state *c, const sn_command *m) {
   if (m->slices[0].bytes == 0) return SN_OK;
   cu_result r = c->api.on_device(address(c, &m->slices[0]), address(c, &m->slices[1]), (size_t)m->slices[0].bytes, c->stream);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, m->name, "copying");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, m->name, "copying");
 }
 
 static sn_status run_fill(sn_diag *d, cuda_state *c, const sn_command *m) {
@@ -52,7 +52,7 @@ static sn_status run_fill(sn_diag *d, cuda_state *c, const sn_command *m) {
   else if (m->pattern_bytes == 2) r = c->api.fill16(to, (unsigned short)low, n, c->stream);
   else if (m->pattern_bytes == 4 || low == high) r = c->api.fill32(to, low, n * (m->pattern_bytes / 4), c->stream);
   else return sn_error(d, (sn_loc){m->name, 0, 0}, SN_ERR_UNSUPPORTED, "a fill of eight different bytes has no device code");
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, m->name, "filling");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, m->name, "filling");
 }
 
 /* ---- what the host must see ---- */
@@ -60,7 +60,7 @@ static sn_status run_fill(sn_diag *d, cuda_state *c, const sn_command *m) {
 static sn_status read_back(sn_diag *d, cuda_state *c, const sn_command *m, void *to, size_t bytes) {
   cu_result r = c->api.to_host(to, address(c, &m->slices[0]), bytes, c->stream);
   if (r == CU_OK) r = c->api.stream_wait(c->stream);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, m->name, "the kernels up to here failed");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, m->name, "the kernels up to here failed");
 }
 
 static sn_status run_range(sn_diag *d, cuda_state *c, uint32_t first, uint32_t n);
@@ -107,7 +107,7 @@ static sn_status run_and_wait(sn_diag *d, cuda_state *c, uint32_t i) {
   SN_TRY(run_command(d, c, m));
   if (r == CU_OK) r = c->api.event_record(c->events[1], c->stream);
   if (r == CU_OK) r = c->api.stream_wait(c->stream);
-  if (r != CU_OK) return cuda_error(d, &c->api, r, m->name, "the kernel failed");
+  if (r != CU_OK) return sn_cuda_error(d, &c->api, r, m->name, "the kernel failed");
   if (c->options.on_command && c->api.event_elapsed(&milliseconds, c->events[0], c->events[1]) == CU_OK) {
     c->options.on_command(c->options.on_command_ctx, i, m, (double)milliseconds * 1e-3);
   }
@@ -145,7 +145,7 @@ static sn_status run_commands(sn_diag *d, cuda_state *c) {
   if (whole && !c->graph) SN_TRY(record(d, c));
   if (!whole || !c->graph) return run_range(d, c, 0, c->program->n_commands);
   cu_result r = c->api.graph_launch(c->graph, c->stream);
-  return r == CU_OK ? SN_OK : cuda_error(d, &c->api, r, NULL, "launching the step");
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, NULL, "launching the step");
 }
 
 /* ---- arguments and results ---- */
@@ -155,7 +155,7 @@ static sn_status copy_in(sn_diag *d, cuda_state *c, void *const *arguments) {
   for (uint32_t i = 0; i < p->n_arguments; i++) {
     int64_t bytes = sn_shape_bytes(p->arguments[i].shape);
     cu_result r = bytes > 0 ? c->api.to_device(c->bases[1 + p->n_constants + i], arguments[i], (size_t)bytes, c->stream) : CU_OK;
-    if (r != CU_OK) return cuda_error(d, &c->api, r, p->arguments[i].name, "copying an argument to the device");
+    if (r != CU_OK) return sn_cuda_error(d, &c->api, r, p->arguments[i].name, "copying an argument to the device");
   }
   return SN_OK;
 }
@@ -169,12 +169,12 @@ static sn_status copy_out(sn_diag *d, cuda_state *c, void *const *results) {
   }
   if (r == CU_OK) r = c->api.stream_wait(c->stream);
   if (r == CU_OK) return SN_OK;
-  sn_status s = cuda_error(d, &c->api, r, sn_program_name(p), "the run failed");
+  sn_status s = sn_cuda_error(d, &c->api, r, sn_program_name(p), "the run failed");
   if (!c->waits) sn_hint(d, "with SINTER_CUDA_SYNC=1 each kernel is waited for, and the message names the instruction");
   return s;
 }
 
-sn_status cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results) {
+sn_status sn_cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results) {
   sn_status s = copy_in(d, c, arguments);
   if (s == SN_OK) s = run_commands(d, c);
   if (s == SN_OK) s = copy_out(d, c, results);

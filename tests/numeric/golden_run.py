@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""golden_run.py SINTER-RUN ENGINE: every golden program with inputs gives its expected outputs, each within its own tolerance, from the text before and after
+XLA's optimisation; those for eight devices from the text after it, by the interpreter's simulated partitions. A compiled engine may refuse what it has
+no code for, with a message that says so, as long as the program stands in REFUSED."""
+import json, os, pathlib, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+
+tool, engine = sys.argv[1:]
+# What the compiler has no code for yet. The program that compiles after all leaves this list.
+REFUSED = {
+    "select-and-scatter": {"convnet_step (before)", "reduce_window (before)"},
+    "bitcast-convert in a comparator": {"sort (after)", "sort_multi (after)", "argsort (after)"},
+    "fft": {"fft (before)", "fft (after)"},
+    "cholesky": {"cholesky (before)", "cholesky_solve_cpu (before)", "cholesky_solve_cpu (after)"},
+    "triangular-solve": {"triangular_solve (before)"},
+    "rng-bit-generator": {"rng_bit_generator (before)"},
+    "calls of libraries": {"top_k (after)", "lapack_custom_calls (before)", "lapack_custom_calls (after)"},
+}
+MAY_REFUSE = set() if engine == "interpreter" else set.union(*REFUSED.values())
+
+golden = pathlib.Path(os.environ.get("SINTER_GOLDEN_DIR") or pathlib.Path(os.environ["SINTER_TEST_DATA"]) / "golden")
+programs = json.loads((golden / "index.json").read_text())["programs"]
+
+
+def runs():
+    for name, p in programs.items():
+        if "io" not in p["files"]:
+            continue
+        if p["devices"] == 1:
+            yield name, p, "before"
+            yield name, p, "after"
+        elif engine == "interpreter":
+            yield name, p, "after"
+
+
+def run(job):
+    name, p, kind = job
+    io = golden / p["files"]["io"]
+    command = [tool, golden / p["files"][kind], f"--engine={engine}", f"--input={io}", f"--compare={io}", f"--tolerances={golden}/index.json:{name}"]
+    if p["devices"] > 1:
+        command.append(f"--partitions={p['devices']}")
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode == 0:
+        return None
+    wrong = [line for line in (done.stderr + done.stdout).splitlines() if ": ok" not in line]
+    if done.returncode == 1 and f"{name} ({kind})" in MAY_REFUSE and "error: " in done.stderr and "results differ" not in done.stderr:
+        return None
+    return f"{name} ({kind}): exit {done.returncode}\n  " + "\n  ".join(wrong[:6])
+
+
+jobs = list(runs())
+with ThreadPoolExecutor(2) as pool:
+    bad = [report for report in pool.map(run, jobs) if report]
+print(*bad, sep="\n")
+print(f"{len(jobs)} runs, {len(bad)} bad, {len(MAY_REFUSE)} may be refused by the engine {engine}")
+sys.exit(1 if bad or not jobs else 0)
