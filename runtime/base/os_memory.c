@@ -2,6 +2,9 @@
 /* Pages straight from the system: large zeroed buffers and code. They obey the allocation hook. */
 #include "base_internal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,4 +68,24 @@ sn_status sn_code_seal(void *p, size_t bytes) {
 
 void sn_code_free(void *p, size_t bytes) {
   memory_unmap(p, bytes);
+}
+
+/* ---- what the process holds ---- */
+
+int64_t sn_memory_peak(void) {
+  char line[128];
+  int64_t kib = 0;
+  FILE *f = fopen("/proc/self/status", "re");
+  while (f && kib == 0 && fgets(line, sizeof line, f)) {
+    if (strncmp(line, "VmHWM:", 6) == 0) kib = strtoll(line + 6, NULL, 10);
+  }
+  if (f) fclose(f);
+  return kib << 10;
+}
+
+bool sn_memory_peak_reset(void) {
+  FILE *f = fopen("/proc/self/clear_refs", "we");
+  if (!f) return false;
+  bool ok = fputs("5", f) >= 0; /* proc(5): resets the peak resident set size */
+  return fclose(f) == 0 && ok;
 }

@@ -233,6 +233,9 @@ SN_NODISCARD sn_status sn_file_remove(sn_diag *d, const char *path); /* a missin
 /* Anonymous memory with huge pages where allowed, zeroed; NULL when memory lacks. */
 void *sn_pages_alloc(size_t bytes);
 void sn_pages_free(void *p, size_t bytes);
+/* The most memory this process has held at a time (resident, bytes; 0: not known here), and a fresh start of that count: false where the system has none. */
+int64_t sn_memory_peak(void);
+bool sn_memory_peak_reset(void);
 /* Writable first, then made executable by sn_code_seal; no page is ever both. */
 void *sn_code_alloc(size_t bytes);
 SN_NODISCARD sn_status sn_code_seal(void *p, size_t bytes);
