@@ -128,26 +128,50 @@ static sn_status conditional_command(compile *c, const sn_instr *i) {
 
 static sn_status call_command(compile *c, const sn_instr *i) { return computation_commands(c, i->called[0]); }
 
-static sn_status custom_command(compile *c, const sn_instr *i) {
+/* A command that the host runs: a custom call, or an instruction for its interpreter. */
+static sn_status host_command(compile *c, const sn_instr *i, sn_command_kind kind) {
   uint32_t n = 0, at = 0;
   for (uint32_t k = 0; k < i->n_operands; k++) n += (uint32_t)sn_shape_leaves(sn_operand_shape(i, k));
   n += (uint32_t)sn_shape_leaves(i->shape);
   sn_slice *slices;
   const sn_shape **shapes = SN_NEW_N(c->arena, const sn_shape *, n + 1);
-  sn_command *m = shapes ? add_command(c, i, SN_COMMAND_CUSTOM_CALL, n, &slices) : NULL;
+  sn_command *m = shapes ? add_command(c, i, kind, n, &slices) : NULL;
   if (!m) return no_memory(c);
-  m->target = sn_instr_str(i, SN_ATTR_CUSTOM_CALL_TARGET);
+  if (kind == SN_COMMAND_CUSTOM_CALL) m->target = sn_instr_str(i, SN_ATTR_CUSTOM_CALL_TARGET);
+  SN_TRY(sn_compile_as_text(c, i, &m->hlo));
   m->config = i->backend_config;
   m->shapes = shapes;
   for (uint32_t k = 0; k <= i->n_operands; k++) {
     const sn_instr *x = k < i->n_operands ? sn_instr_operand(i, k) : i;
     for (int64_t leaf = 0; leaf < sn_shape_leaves(x->shape); leaf++) {
       shapes[at] = sn_shape_leaf(x->shape, leaf);
-      if (!sn_shape_is_array(shapes[at])) return sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: a custom call with tokens cannot be compiled yet", i->name);
+      if (!sn_shape_is_array(shapes[at])) return sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: a call with tokens cannot be compiled yet", i->name);
       SN_TRY(slice_of(c, x, (int)leaf, &slices[at++]));
     }
   }
   return SN_OK;
+}
+
+static sn_status custom_command(compile *c, const sn_instr *i) { return host_command(c, i, SN_COMMAND_CUSTOM_CALL); }
+
+static bool all_static(const sn_instr *i) {
+  for (uint32_t k = 0; k < i->n_operands; k++) {
+    if (!sn_shape_is_static(sn_operand_shape(i, k))) return false;
+  }
+  return sn_shape_is_static(i->shape);
+}
+
+/* A kernel, or, where it has no lowering and the host can help, a command for its interpreter. */
+static sn_status kernel_or_host_command(compile *c, const sn_instr *i) {
+  if (!c->o->interpret || !all_static(i)) return kernel_command(c, i);
+  sn_diag *d = c->d, *quiet = NULL;
+  SN_TRY(sn_diag_create(&quiet));
+  c->d = quiet;
+  uint32_t number;
+  sn_status s = sn_compile_kernel(c, i, &number);
+  c->d = d;
+  sn_diag_destroy(quiet);
+  return s == SN_ERR_UNSUPPORTED ? host_command(c, i, SN_COMMAND_INTERPRET) : kernel_command(c, i); /* a second failure is reported */
 }
 
 /* ---- dispatch ---- */
@@ -188,7 +212,7 @@ static sn_status instr_commands(compile *c, const sn_instr *i) {
   if (sn_is_rename(i)) return SN_OK;
   if (i->op == SN_OP_COPY && same_layout(i)) return copy_command(c, i);
   if (sn_op_has(i->op, (sn_trait)(SN_T_COLLECTIVE | SN_T_EFFECT | SN_T_START | SN_T_DONE | SN_T_TOKEN))) return unsupported(c, i);
-  return kernel_command(c, i);
+  return kernel_or_host_command(c, i);
 }
 
 /* Computations nest as the module's calls do; the program's reader bounds the depth. */

@@ -42,6 +42,8 @@ sn_status sn_compile_kernel(compile *c, const sn_instr *i, uint32_t *number);
 /* All commands of the entry. */
 sn_status sn_compile_commands(compile *c);
 sn_status sn_compile_leaves(compile *c);
+/* The instruction as a module of its own (interpret.c). */
+sn_status sn_compile_as_text(compile *c, const sn_instr *i, const char **out);
 /* Machine code through libsinter-llvm.so. */
 sn_status sn_compile_code(compile *c, sn_cpu_code *out);
 /* The program around code: device NULL for the host, isa NULL for a device. */

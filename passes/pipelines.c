@@ -14,6 +14,7 @@
   P(dce, 0),             /* first: what nobody reads costs nothing in all that follows */                            \
   P(strip_layouts, 0),   /* before any rewrite: later passes see values, not memory */                               \
   P(sharding_remove, 0), /* behind any partitioning, which reads what it drops */                                    \
+  P(collective_remove, 0), /* likewise */                                                                            \
   P(inline, 0),          /* before flatten: what is inlined need not be copied */                                    \
   P(flatten, 0),         /* before loop and branch passes: they edit bodies that have one caller */                  \
   P(tuple_simplify, 0),  /* after inline: calls returned tuples */                                                   \
@@ -60,7 +61,9 @@
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
 /* Last: nothing may move instructions any more. */
-#define MEMORY P(schedule, 0), P(remat, 1), /* what waits long is known by the order */ P(copy_insertion, 0) /* copies depend on the order */
+#define MEMORY                                                                                                       \
+  P(custom_call_layout, 0), /* behind all that looks at values alone, before the order is fixed */                   \
+  P(schedule, 0), P(remat, 1), /* what waits long is known by the order */ P(copy_insertion, 0) /* copies depend on the order */
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* The engines that compile: op-by-op and fused, through one path. */
+#include "arrays.h"
 #include "engine.h"
 
 #include <string.h>
 
 #include "sinter/compiler.h"
 #include "sinter/device.h"
+#include "sinter/eval.h"
+#include "sinter/text.h"
+
+typedef struct interpreted { /* a command's module, parsed at its first run */
+  const sn_command *command;
+  sn_module *module;
+  struct interpreted *next;
+} interpreted;
 
 typedef struct compiled {
+  interpreted *interpreted;
+  sn_pool *pool;
   sn_program *program;
   sn_context *context;
   bool donate;
@@ -21,11 +32,86 @@ void sn_engine_compiled_release(void *program) {
   compiled *p = program;
   if (!p) return;
   sn_context_destroy(p->context);
+  for (interpreted *i = p->interpreted, *next; i; i = next) {
+    next = i->next;
+    sn_module_destroy(i->module);
+    sn_free(i);
+  }
   sn_program_release(p->program);
   sn_free(p->results);
   sn_free(p->args);
   sn_free(p);
 }
+
+/* ---- commands that have no code ---- */
+
+static sn_status module_of(compiled *p, sn_diag *d, const sn_command *c, const sn_module **out) {
+  *out = NULL;
+  for (const interpreted *i = p->interpreted; i; i = i->next) {
+    *out = i->module;
+    if (i->command == c) return SN_OK;
+  }
+  if (!c->hlo) return sn_error(d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "%s: the program does not say what it is", c->name);
+  interpreted *fresh = sn_alloc_zero(1, sizeof *fresh);
+  if (!fresh) return sn_out_of_memory(d, sizeof *fresh);
+  fresh->command = c;
+  fresh->next = p->interpreted;
+  p->interpreted = fresh;
+  sn_status s = sn_hlo_parse(d, c->name, c->hlo, strlen(c->hlo), &fresh->module);
+  *out = fresh->module;
+  if (s != SN_OK) fresh->command = NULL;
+  return s;
+}
+
+/* Elements between an array and the memory of a buffer, whose layout orders them. */
+static void move_elements(const sn_shape *s, const sn_array *a, void *memory, bool to_memory) {
+  int64_t strides[SN_MAX_RANK], index[SN_MAX_RANK] = {0};
+  size_t each = sn_type_bytes(s->type);
+  char *p = sn_array_data(a);
+  sn_shape_physical_strides(s, strides);
+  for (int64_t k = 0; k < sn_shape_elements(s); k++, p += each) {
+    int64_t at = 0;
+    for (int d = 0; d < s->rank; d++) at += index[d] * strides[d];
+    char *q = (char *)memory + (size_t)at * each;
+    memcpy(to_memory ? q : p, to_memory ? p : q, each);
+    for (int d = s->rank - 1; d >= 0 && ++index[d] == s->dims[d]; d--) index[d] = 0;
+  }
+}
+
+/* Leaves of the value, depth first, to the buffers behind the operands. */
+static void store_leaves(const sn_command *c, const sn_array *v, uint32_t *at, void *const *buffers) {
+  if (!sn_shape_is_tuple(sn_array_shape(v))) {
+    if (*at < c->n_slices) move_elements(c->shapes[*at], v, buffers[*at], true);
+    (*at)++;
+    return;
+  }
+  for (int k = 0; k < sn_array_n_elements(v); k++) store_leaves(c, sn_array_element(v, k), at, buffers);
+}
+
+static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *const *buffers) {
+  compiled *p = ctx;
+  const sn_module *m;
+  sn_array *out = NULL;
+  sn_eval_options o;
+  SN_TRY(module_of(p, d, c, &m));
+  uint32_t n = m->entry->n_params;
+  sn_array **args = n <= c->n_slices ? sn_alloc_zero(n + 1u, sizeof *args) : NULL;
+  if (!args) return sn_out_of_memory(d, n * sizeof *args);
+  sn_status s = SN_OK;
+  for (uint32_t k = 0; k < n && s == SN_OK; k++) {
+    s = sn_array_create(c->shapes[k], &args[k]);
+    if (s == SN_OK) move_elements(c->shapes[k], args[k], buffers[k], false);
+  }
+  sn_eval_options_init(&o);
+  o.pool = p->pool;
+  if (s == SN_OK) s = sn_eval(d, m, &o, (int)n, args, &out);
+  if (s == SN_OK) store_leaves(c, out, &n, buffers);
+  sn_array_release(out);
+  sn_arrays_release(m->entry->n_params, args);
+  return s;
+}
+
+/* ---- preparing ---- */
 
 /* *out: the target of the device at hand; untouched for the CPU. */
 static sn_status device_target(sn_diag *d, const char *device, char *to, size_t bytes, const char **out) {
@@ -46,6 +132,10 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   sn_context_options_init(&c);
   o.engine = engine;
   o.pool = setup->pool;
+  o.interpret = true;
+  p->pool = setup->pool;
+  c.custom_call = interpret;
+  c.custom_call_ctx = p;
   o.target = setup->target;
   o.precision = setup->precision;
   c.pool = setup->pool;

@@ -20,6 +20,7 @@ typedef struct sn_compile_options {
   sn_pool *pool;            /* compile on it; may be NULL */
   const char *dump_to;      /* every stage as files; NULL: SINTER_DUMP_TO */
   bool keep_texts;          /* fill the texts below */
+  bool interpret;           /* instructions without code become commands for the host's interpreter (sn_context_options.custom_call) instead of being refused */
 } sn_compile_options;
 void sn_compile_options_init(sn_compile_options *o);
 

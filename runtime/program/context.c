@@ -208,7 +208,9 @@ static sn_status run_conditional(sn_diag *d, sn_context *c, uint32_t i) {
 
 static sn_status run_custom(sn_diag *d, sn_context *c, const sn_command *m) {
   sn_loc loc = {m->name, 0, 0};
-  if (m->kind == SN_COMMAND_CUSTOM_CALL && c->options.custom_call) return c->options.custom_call(c->options.custom_call_ctx, d, m, c->buffers);
+  bool foreign = m->kind == SN_COMMAND_CUSTOM_CALL || m->kind == SN_COMMAND_INTERPRET;
+  if (foreign && c->options.custom_call) return c->options.custom_call(c->options.custom_call_ctx, d, m, c->buffers);
+  if (m->kind == SN_COMMAND_INTERPRET) return sn_error(d, loc, SN_ERR_UNSUPPORTED, "the instruction has no code, and nothing here interprets it");
   return sn_error(d, loc, SN_ERR_UNSUPPORTED, "nothing here runs the call to %s", m->target ? m->target : "an unnamed target");
 }
 

@@ -182,6 +182,7 @@ static void get_command(reader *r, sn_command *c) {
   c->ranges = ranges;
   c->target = get_text(r);
   c->config = get_text(r);
+  c->hlo = get_text(r);
   uint32_t n_shapes = get_u32(r);
   if (r->status == SN_OK && n_shapes && n_shapes != c->n_slices) corrupt(r, "a command's shapes do not match its buffers");
   const sn_shape **shapes = n_shapes ? take(r, n_shapes, sizeof *shapes) : NULL;

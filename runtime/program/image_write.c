@@ -74,6 +74,7 @@ static void put_command(sn_str *s, const sn_command *c) {
   }
   put_text(s, c->target);
   put_text(s, c->config);
+  put_text(s, c->hlo);
   put_u32(s, c->shapes ? c->n_slices : 0);
   for (uint32_t i = 0; c->shapes && i < c->n_slices; i++) put_shape(s, c->shapes[i]);
   put_u64(s, (uint64_t)c->flops);

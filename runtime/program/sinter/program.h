@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SN_PROGRAM_ABI 2
+#define SN_PROGRAM_ABI 3
 
 /* ---- how a kernel is called ---------------------------------------------------------------------------------------------- */
 
@@ -65,9 +65,9 @@ typedef enum sn_command_kind {
   SN_COMMAND_WHILE,       /* runs [first, first + n_condition) , then while the pred at slices[0] holds: [.. body ..], condition again */
   SN_COMMAND_CONDITIONAL, /* slices[0]: s32 index or pred (index_is_pred); ranges: one per branch */
   SN_COMMAND_LIBRARY,     /* a row of library.def with its arguments */
-  SN_COMMAND_CUSTOM_CALL, /* target name, slices: operands then results, shapes beside */
+  SN_COMMAND_CUSTOM_CALL, /* target name, slices: operands then results, shapes beside; hlo: the call as a module */
   SN_COMMAND_COLLECTIVE,  /* meets the other devices of the run */
-  SN_COMMAND_INTERPRET,   /* reserved */
+  SN_COMMAND_INTERPRET,   /* an instruction that has no code, for a host that has an interpreter: hlo; slices and shapes as a custom call's */
   SN_COMMAND_COUNT
 } sn_command_kind;
 
@@ -86,6 +86,7 @@ typedef struct sn_command {
   const sn_command_range *ranges;
   const char *target;           /* CUSTOM_CALL, LIBRARY */
   const char *config;           /* their attributes as text */
+  const char *hlo;              /* CUSTOM_CALL, INTERPRET: the instruction as a module of its own, a parameter an operand */
   const sn_shape *const *shapes;/* CUSTOM_CALL: one per slice */
   int64_t flops, bytes;         /* for profiles */
 } sn_command;
@@ -147,7 +148,8 @@ typedef struct sn_context_options {
   int device, n_devices;    /* for collectives; 0 of 1 */
   void (*on_command)(void *ctx, uint32_t command, const sn_command *c, double seconds); /* profile; NULL: none */
   void *on_command_ctx;
-  sn_status (*custom_call)(void *ctx, sn_diag *d, const sn_command *c, void *const *buffers); /* looked up before the built-in registry */
+  /* Runs CUSTOM_CALL and INTERPRET commands; buffers: one a slice. NULL: such a command fails. */
+  sn_status (*custom_call)(void *ctx, sn_diag *d, const sn_command *c, void *const *buffers);
   void *custom_call_ctx;
 } sn_context_options;
 void sn_context_options_init(sn_context_options *o);
