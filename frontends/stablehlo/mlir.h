@@ -212,5 +212,8 @@ const char *sn_mlir_string(const sn_mlir_op *op, const char *name); /* STRING, S
 SN_NODISCARD sn_status sn_mlir_read_text(sn_diag *d, const char *file, const char *text, size_t n_bytes, sn_mlir **out);
 /* MLIR bytecode. Any bytes are safe. */
 SN_NODISCARD sn_status sn_mlir_read_bytecode(sn_diag *d, const char *file, const void *data, size_t n_bytes, sn_mlir **out);
+/* One attribute, or a type as a TYPE attribute, written in text, into the tree m: for entries of bytecode that are text. Says nothing when it fails;
+ * SN_ERR_SYNTAX or another status. At most `max_depth` levels deep. */
+SN_NODISCARD sn_status sn_mlir_read_attr_text(sn_mlir *m, const char *text, size_t n_bytes, int max_depth, const sn_mlir_attr **out);
 
 #endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Bytecode against text: the two readers of StableHLO must give one tree and one module.
+ *
+ *   bytecode GOLDEN-DIR CONFORMANCE-DIR [golden|vhlo|jax|export]
+ *
+ * golden: stablehlo/NAME.bc beside NAME.mlir. vhlo: artifacts of old versions beside their text, and one of a version to come, which must be refused. jax,
+ * export: programs that JAX exported over the years. Exit 77: there is no such folder. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sinter/stablehlo.h"
+#include "trees.h"
+
+typedef struct run {
+  sn_diag *d;
+  const char *dir;
+  int n, failed;
+} run;
+
+typedef struct input {
+  char path[1024];
+  char *data;
+  size_t n;
+} input;
+
+static bool load(run *r, input *i) { return sn_file_read(r->d, i->path, &i->data, &i->n) == SN_OK; }
+
+static void report(run *r, const char *path, const char *what) {
+  r->failed++;
+  printf("FAILED %s%s%s\n", path, what[0] != '\0' ? ": " : "", what);
+  sn_diag_print(r->d, stdout, false);
+}
+
+/* ---- what may differ ---- */
+
+/* JAX writes chlo ops in text and composites, or what they expand to, in bytecode. Then only results can agree. */
+static bool has_chlo(const input *text) { return strstr(text->data, "chlo.") != NULL; }
+
+static sn_status make_args(const sn_module *m, sn_array **args) {
+  for (uint32_t k = 0; k < m->entry->n_params; k++) {
+    const sn_shape *s = m->entry->params[k]->shape;
+    if (!sn_shape_is_array(s)) return SN_ERR_UNSUPPORTED;
+    SN_TRY(sn_array_create_zero(s, &args[k]));
+    char *data = sn_array_data(args[k]);
+    for (int64_t i = 0; i < sn_shape_elements(s); i++) {
+      void *to = data + (size_t)i * sn_type_bytes(s->type);
+      if (sn_type_is_complex(s->type)) sn_store_c128(s->type, to, (double)(i % 7) + 1, 0.5);
+      else if (sn_type_is_float(s->type)) sn_store_f64(s->type, to, (double)(i % 7) * 0.125 + 0.0625);
+      else sn_store_i64(s->type, to, i % 3);
+    }
+  }
+  return SN_OK;
+}
+
+static sn_status evaluate(run *r, const sn_module *m, sn_array **out) {
+  uint32_t n = m->entry->n_params;
+  sn_array **args = sn_alloc_zero((size_t)n + 1, sizeof *args);
+  *out = NULL;
+  if (args == NULL) return SN_ERR_MEMORY;
+  sn_eval_options o;
+  sn_eval_options_init(&o);
+  o.customs = sn_stablehlo_customs();
+  sn_status st = make_args(m, args);
+  if (st == SN_OK) st = sn_eval(r->d, m, &o, (int)n, args, out);
+  for (uint32_t k = 0; k < n; k++) sn_array_release(args[k]);
+  sn_free(args);
+  return st;
+}
+
+/* The expansion and the op are two formulas: 2e-5 of the value is what f32 special functions of JAX's expansions differ by. */
+static bool close_enough(const sn_array *a, const sn_array *b) {
+  const sn_shape *s = sn_array_shape(a);
+  if (sn_shape_is_tuple(s)) {
+    for (int k = 0; k < s->n_elements; k++)
+      if (!close_enough(sn_array_element(a, k), sn_array_element(b, k))) return false;
+    return true;
+  }
+  const char *x = sn_array_data(a), *y = sn_array_data(b);
+  size_t each = sn_type_bytes(s->type);
+  if (!sn_type_is_float(s->type)) return memcmp(x, y, (size_t)sn_shape_elements(s) * each) == 0;
+  for (int64_t i = 0; i < sn_shape_elements(s); i++) {
+    double p = sn_load_f64(s->type, x + (size_t)i * each), q = sn_load_f64(s->type, y + (size_t)i * each);
+    double off = p > q ? p - q : q - p, scale = p > 0 ? p : -p;
+    if (p != q && !(p != p && q != q) && !(off <= 2e-5 * scale + 2e-6)) return false;
+  }
+  return true;
+}
+
+static bool results_agree(run *r, const sn_module *a, const sn_module *b) {
+  sn_array *x = NULL, *y = NULL;
+  bool same = evaluate(r, a, &x) == SN_OK && evaluate(r, b, &y) == SN_OK && close_enough(x, y);
+  sn_array_release(x);
+  sn_array_release(y);
+  return same;
+}
+
+/* ---- one pair ---- */
+
+static bool tree_pair(run *r, const input *bc, const input *text, sn_str *why) {
+  sn_mlir *want = NULL, *got = NULL;
+  sn_status st = sn_mlir_read_bytecode(r->d, bc->path, bc->data, bc->n, &got);
+  if (st == SN_OK) st = sn_mlir_read_text(r->d, text->path, text->data, text->n, &want);
+  bool same = st == SN_OK && (has_chlo(text) || trees_agree(want, got, why));
+  sn_mlir_destroy(want);
+  sn_mlir_destroy(got);
+  return same;
+}
+
+static bool module_pair(run *r, const input *bc, const input *text, sn_str *why) {
+  sn_module *want = NULL, *got = NULL;
+  sn_stablehlo_options o;
+  sn_stablehlo_options_init(&o);
+  o.every_dimension = 3;
+  sn_status st = sn_stablehlo_parse(r->d, bc->path, bc->data, bc->n, &o, &got);
+  if (st == SN_OK) st = sn_stablehlo_parse(r->d, text->path, text->data, text->n, &o, &want);
+  bool same = st == SN_OK && (sn_module_equal(want, got, 0) || graphs_agree(want, got, why) || (has_chlo(text) && results_agree(r, want, got)));
+  sn_module_destroy(want);
+  sn_module_destroy(got);
+  return same;
+}
+
+/* text->path empty: none; the program must only be read. */
+static void pair(run *r, input *bc, input *text, bool trees, bool modules) {
+  sn_str why = {0};
+  sn_str_add(&why, "");
+  bool ok = load(r, bc) && (text->path[0] == '\0' || load(r, text));
+  if (ok && text->path[0] == '\0') {
+    sn_module *m = NULL;
+    sn_stablehlo_options o;
+    sn_stablehlo_options_init(&o);
+    o.every_dimension = 3;
+    ok = sn_stablehlo_parse(r->d, bc->path, bc->data, bc->n, &o, &m) == SN_OK;
+    sn_module_destroy(m);
+  } else if (ok) {
+    ok = (!trees || tree_pair(r, bc, text, &why)) && (!modules || module_pair(r, bc, text, &why));
+  }
+  r->n++;
+  if (!ok) report(r, bc->path, why.data);
+  sn_diag_clear(r->d);
+  sn_diag_set_source(r->d, text->path, "", 0);
+  sn_free(bc->data);
+  sn_free(text->data);
+  sn_str_finish(&why);
+}
+
+/* ---- sets ---- */
+
+static bool ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), m = strlen(end);
+  return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+typedef void (*visit)(run *r, const char *folder, const char *name);
+
+static bool each(run *r, const char *folder, visit fn) {
+  char path[1024];
+  const char *const *names = NULL;
+  size_t n = 0;
+  sn_arena *a = NULL;
+  snprintf(path, sizeof path, "%s/%s", r->dir, folder);
+  if (!sn_file_exists(path)) return false;
+  if (sn_arena_create(&a) != SN_OK || sn_dir_list(r->d, a, path, &names, &n) != SN_OK) exit(1);
+  for (size_t i = 0; i < n; i++) fn(r, folder, names[i]);
+  sn_arena_destroy(a);
+  return true;
+}
+
+/* NAME.bc, NAME.v1.13.7.bc: NAME.mlir; NAME.plugin.bc: NAME.plugin.mlir */
+static void golden(run *r, const char *folder, const char *name) {
+  input bc = {0}, text = {0};
+  const char *version = strstr(name, ".v1.");
+  if (!ends_with(name, ".bc")) return;
+  size_t stem = version != NULL ? (size_t)(version - name) : strlen(name) - 3;
+  snprintf(bc.path, sizeof bc.path, "%s/%s/%s", r->dir, folder, name);
+  snprintf(text.path, sizeof text.path, "%s/%s/%.*s.mlir", r->dir, folder, (int)stem, name);
+  pair(r, &bc, &text, false, true); /* serialising moves constants to the front and merges equal ones: another tree, the same module */
+}
+
+/* Names the op, its version and the producer. */
+static void future(run *r, input *bc) {
+  sn_mlir *m = NULL;
+  r->n++;
+  bool ok = load(r, bc) && sn_mlir_read_bytecode(r->d, bc->path, bc->data, bc->n, &m) == SN_ERR_UNSUPPORTED && sn_diag_stored(r->d) == 1;
+  const char *message = ok ? sn_diag_get(r->d, 0)->message : "";
+  if (strstr(message, "constant") == NULL || strstr(message, "99") == NULL || strstr(message, "StableHLO_v2.0.0") == NULL) report(r, bc->path, "not refused by name and version");
+  sn_mlir_destroy(m);
+  sn_free(bc->data);
+  sn_diag_clear(r->d);
+}
+
+static void vhlo(run *r, const char *folder, const char *name) {
+  input bc = {0}, text = {0};
+  if (!ends_with(name, ".mlir.bc")) return;
+  snprintf(bc.path, sizeof bc.path, "%s/%s/%s", r->dir, folder, name);
+  snprintf(text.path, sizeof text.path, "%s/%s/%.*s", r->dir, folder, (int)strlen(name) - 3, name);
+  if (strstr(name, "future") != NULL) future(r, &bc);
+  else pair(r, &bc, &text, true, false);
+}
+
+static void module_folder(run *r, const char *folder, const char *name) {
+  input bc = {0}, text = {0};
+  snprintf(bc.path, sizeof bc.path, "%s/%s/%s/module.bc", r->dir, folder, name);
+  snprintf(text.path, sizeof text.path, "%s/%s/%s/module.mlir", r->dir, folder, name);
+  if (!sn_file_exists(text.path)) text.path[0] = '\0';
+  pair(r, &bc, &text, true, true);
+}
+
+int main(int argc, char **argv) {
+  static const struct { const char *name, *env, *folder; int dir; visit fn; } sets[] = {{"golden", "SINTER_GOLDEN_DIR", "stablehlo", 1, golden},
+                                                                                      {"vhlo", "SINTER_CONFORMANCE_DIR", "vhlo", 2, vhlo},
+                                                                                      {"jax", "SINTER_CONFORMANCE_DIR", "jax_back_compat", 2, module_folder},
+                                                                                      {"export", "SINTER_CONFORMANCE_DIR", "jax_export", 2, module_folder}};
+  run r = {0};
+  bool any = false;
+  if (argc < 3) {
+    fprintf(stderr, "usage: bytecode GOLDEN-DIR CONFORMANCE-DIR [golden|vhlo|jax|export]\n");
+    return 2;
+  }
+  if (sn_diag_create(&r.d) != SN_OK) return 1;
+  for (size_t k = 0; k < sizeof sets / sizeof sets[0]; k++) {
+    if (argc > 3 && strcmp(argv[3], sets[k].name) != 0) continue;
+    r.dir = sn_env(sets[k].env) != NULL ? sn_env(sets[k].env) : argv[sets[k].dir];
+    if (each(&r, sets[k].folder, sets[k].fn)) any = true;
+    else printf("not run: bytecode: no folder %s/%s (%s)\n", r.dir, sets[k].folder, sets[k].env);
+  }
+  printf("%d programs, %d failed\n", r.n, r.failed);
+  sn_diag_destroy(r.d);
+  return !any ? 77 : r.failed != 0 || r.n == 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Two graphs from their roots down: an instruction of `want` has one like it in `got`, with operands alike. */
+#include <string.h>
+
+#include "trees.h"
+
+typedef struct graphs {
+  const sn_instr **like; /* id in want -> instruction in got */
+  sn_str *to;
+} graphs;
+
+static bool alike(graphs *g, const sn_instr *a, const sn_instr *b);
+
+static bool called_alike(graphs *g, const sn_instr *a, const sn_instr *b) {
+  for (uint16_t k = 0; k < a->n_called; k++)
+    if (!alike(g, a->called[k]->root, b->called[k]->root)) return false;
+  return true;
+}
+
+static bool same_kind(const sn_instr *a, const sn_instr *b) {
+  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_called != b->n_called || !sn_shape_equal(a->shape, b->shape, 0)) return false;
+  for (uint16_t k = 0; k < a->n_attrs; k++)
+    if (!sn_attr_equal(&a->attrs[k], &b->attrs[k])) return false;
+  if (a->n_frontend != b->n_frontend) return false;
+  for (uint16_t k = 0; k < a->n_frontend; k++)
+    if (strcmp(a->frontend[k].key, b->frontend[k].key) != 0 || strcmp(a->frontend[k].value, b->frontend[k].value) != 0) return false;
+  return strcmp(a->backend_config != NULL ? a->backend_config : "", b->backend_config != NULL ? b->backend_config : "") == 0;
+}
+
+static bool alike(graphs *g, const sn_instr *a, const sn_instr *b) {
+  if (g->like[a->id] == b) return true;
+  if (!same_kind(a, b)) {
+    if (g->to->n == 0) sn_str_printf(g->to, "%s is another instruction: %s", a->name, b->name);
+    return false;
+  }
+  for (uint32_t k = 0; k < a->n_operands; k++)
+    if (!alike(g, sn_instr_operand(a, k), sn_instr_operand(b, k))) return false;
+  if (!called_alike(g, a, b)) return false;
+  g->like[a->id] = b;
+  return true;
+}
+
+bool graphs_agree(const sn_module *want, const sn_module *got, sn_str *difference) {
+  graphs g = {sn_alloc_zero(want->n_ids + 1u, sizeof(sn_instr *)), difference};
+  bool same = g.like != NULL && want->entry->n_params == got->entry->n_params && want->num_partitions == got->num_partitions && want->n_aliases == got->n_aliases &&
+              want->n_donors == got->n_donors;
+  for (uint32_t k = 0; same && k < want->entry->n_params; k++) same = alike(&g, want->entry->params[k], got->entry->params[k]);
+  same = same && alike(&g, want->entry->root, got->entry->root);
+  sn_free(g.like);
+  return same;
+}
