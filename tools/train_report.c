@@ -26,18 +26,18 @@ static void print_eta(double seconds) {
   else fprintf(stderr, "%ld:%02ld", s / 60, s % 60);
 }
 
+/* Made for 80 columns; the terminal cuts what is longer (?7l: no wrapping), or the next \r would go back to the middle of it alone. */
 void report_progress(const trainer *t, int64_t batch, int64_t n_batches, double seconds) {
-  enum { WIDTH = 24 };
+  enum { WIDTH = 10 };
   if (!on_terminal()) return;
   double n = t->sums.samples > 0 ? t->sums.samples : 1, rate = seconds > 0 ? n / seconds : 0;
-  int full = (int)(batch * WIDTH / n_batches);
-  fprintf(stderr, "\repoch %lld/%lld [", (long long)t->epoch + 1, (long long)t->n_epochs);
-  for (int i = 0; i < WIDTH; i++) fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
-  fprintf(stderr, "] %lld/%lld  loss %.4f  accuracy %.4f  %.0f images/s  ", (long long)batch, (long long)n_batches, t->sums.loss / n, t->sums.correct / n, rate);
   double left = (double)(t->total_steps - t->step) * (double)t->step_options.batch;
-  fputs("ETA ", stderr);
+  int full = (int)(batch * WIDTH / n_batches);
+  fprintf(stderr, "\r\033[?7lepoch %lld/%lld [", (long long)t->epoch + 1, (long long)t->n_epochs);
+  for (int i = 0; i < WIDTH; i++) fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
+  fprintf(stderr, "] %lld/%lld  ETA ", (long long)batch, (long long)n_batches);
   print_eta(rate > 0 ? left / rate : 0);
-  fputs("\033[K", stderr);
+  fprintf(stderr, "  loss %.4f  accuracy %.4f  %.0f/s\033[K\033[?7h", t->sums.loss / n, t->sums.correct / n, rate);
   fflush(stderr);
 }
 
