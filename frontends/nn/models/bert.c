@@ -121,6 +121,7 @@ static sn_status read_bert(sn_diag *d, sn_model *m, const sn_model_options *o) {
   SN_TRY(sn_model_activation(m, "hidden_act", c->act_name, &c->act));
   SN_TRY(check(m, c));
   SN_TRY(sn_model_read_labels(m, o));
+  m->info.vocabulary = c->vocabulary;
   if (c->classifier_dropout < 0) c->classifier_dropout = c->dropout;
   m->info.head = head;
   m->spec.forward = forward;

@@ -218,6 +218,7 @@ static sn_status read_gpt(sn_diag *d, sn_model *m, const sn_model_options *o) {
   SN_TRY(check(m, c));
   if (!c->inner) c->inner = 4 * c->hidden;
   m->info.n_labels = 0;
+  m->info.vocabulary = c->vocabulary;
   m->info.head = head;
   m->spec.forward = forward;
   m->spec.loss = SN_LOSS_TOKENS;

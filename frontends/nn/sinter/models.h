@@ -39,6 +39,7 @@ typedef struct sn_model_info {
   int64_t n_labels;       /* 0: a language model */
   const char *const *label_names;
   int64_t channels, height, width; /* 0: not a model of images */
+  int64_t vocabulary; /* token ids are below it; 0: not a model of tokens */
   sn_conv_layout layout;
   const char *const *head; /* names of the classifier's parameters begin with one of these; ends with NULL */
 } sn_model_info;
