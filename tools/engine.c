@@ -5,7 +5,7 @@
 
 #include "sinter/compiler.h"
 #include "sinter/device.h"
-#include "sinter/eval.h"
+#include "sinter/stablehlo.h"
 
 const sn_option sn_options_engine[] = {
     {"engine", 0, SN_OPT_CHOICE, "interpreter|op-by-op|fused", NULL, "what runs the program; default: SINTER_ENGINE, else the tool's own choice", 0, 0},
@@ -30,6 +30,7 @@ static sn_status interpreter_prepare(sn_diag *d, const sn_engine_setup *setup, c
   p->options.pool = setup->pool;
   p->options.stop_at_nan = setup->stop_at_nan;
   p->options.seed = setup->seed;
+  p->options.customs = sn_stablehlo_customs();
   *out = p;
   return SN_OK;
 }

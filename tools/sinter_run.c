@@ -7,7 +7,7 @@
 #include "arrays.h"
 #include "engine.h"
 #include "pass_options.h"
-#include "sinter/eval.h"
+#include "sinter/stablehlo.h"
 #include "sinter/text.h"
 #include "source.h"
 
@@ -130,6 +130,7 @@ static void eval_options(const run *r, sn_eval_options *e) {
   e->pool = r->pool;
   e->stop_at_nan = sn_opt_flag(r->o, "stop-at-nan");
   e->seed = (uint64_t)sn_opt_int(r->o, "seed");
+  e->customs = sn_stablehlo_customs();
   if (r->tracing) {
     e->trace = trace;
     e->trace_ctx = (void *)(uintptr_t)r;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "sinter/stablehlo.h"
 #include "sinter/text.h"
 
 /* ---- gzip ---- */
@@ -72,6 +73,7 @@ sn_status sn_source_open(sn_diag *d, const char *path, bool split, sn_source *ou
   out->more = true;
   SN_TRY(sn_file_read(d, path, &out->text, &out->n_bytes));
   if (is_gzip(out->text, out->n_bytes)) SN_TRY(gunzip(d, out));
+  if (sn_stablehlo_is_bytecode(out->text, out->n_bytes)) out->split = false; /* any bytes may occur in it */
   return SN_OK;
 }
 
@@ -127,24 +129,14 @@ static bool take_part(sn_source *s, const char **text, size_t *n, uint32_t *line
   return false;
 }
 
-static bool is_mlir(const char *p, size_t n) {
-  if (n >= 4 && memcmp(p, "ML\xefR", 4) == 0) return true;
-  while (n && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++, n--;
-  return (n > 6 && strncmp(p, "module", 6) == 0) || (n > 4 && strncmp(p, "#loc", 4) == 0) || (n > 4 && strncmp(p, "#sdy", 4) == 0);
-}
-
 static sn_status parse(sn_diag *d, sn_source *s, const char *text, size_t n, uint32_t line, sn_module **out) {
-  if (is_mlir(text, n)) {
-    sn_error(d, (sn_loc){s->name, line + 1, 1}, SN_ERR_UNSUPPORTED, "this is StableHLO, which this tool does not read");
-    sn_hint(d, "give it HLO text: jax.jit(f).lower(...).compiler_ir('hlo').as_hlo_text()");
-    return SN_ERR_UNSUPPORTED;
-  }
   sn_free(s->part);
   s->part = sn_alloc(line + n + 1);
   if (!s->part) return sn_out_of_memory(d, line + n + 1);
   memset(s->part, '\n', line);
   memcpy(s->part + line, text, n);
   s->part[line + n] = '\0';
+  if (sn_stablehlo_is_bytecode(text, n) || sn_stablehlo_is_text(text, n)) return sn_stablehlo_parse(d, s->name, s->part, line + n, NULL, out);
   SN_TRY(sn_hlo_parse(d, s->name, s->part, line + n, out));
   return sn_module_verify(d, *out, 0);
 }

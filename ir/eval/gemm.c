@@ -111,6 +111,35 @@ static void block_c128(int64_t k, const double *a, const double *b, double *c, i
     }
 }
 
+/* The same with every product and sum rounded to float (sn_eval_options.stepwise). */
+static void block_f32(int64_t k, const double *a, const double *b, double *c, int64_t ldc) {
+  for (int i = 0; i < MR; i++)
+    for (int j = 0; j < NR; j++) {
+      float acc = 0;
+      for (int64_t p = 0; p < k; p++) acc += (float)a[p * MR + i] * (float)b[p * NR + j];
+      c[i * ldc + j] = (double)acc;
+    }
+}
+
+static void block_c64(int64_t k, const double *a, const double *b, double *c, int64_t ldc) {
+  for (int i = 0; i < MR; i++)
+    for (int j = 0; j < NR; j++) {
+      float re = 0, im = 0;
+      for (int64_t p = 0; p < k; p++) {
+        float ar = (float)a[2 * (p * MR + i)], ai = (float)a[2 * (p * MR + i) + 1], br = (float)b[2 * (p * NR + j)], bi = (float)b[2 * (p * NR + j) + 1];
+        re += ar * br - ai * bi;
+        im += ar * bi + ai * br;
+      }
+      c[2 * (i * ldc + j)] = (double)re;
+      c[2 * (i * ldc + j) + 1] = (double)im;
+    }
+}
+
+static void block_narrow(sn_ev_carrier carrier, int64_t k, const char *a, const char *b, char *c, int64_t ldc) {
+  if (carrier == SN_EV_F64) block_f32(k, (const void *)a, (const void *)b, (void *)c, ldc);
+  else block_c64(k, (const void *)a, (const void *)b, (void *)c, ldc);
+}
+
 static void block(sn_ev_carrier carrier, int64_t k, const char *a, const char *b, char *c, int64_t ldc) {
   if (carrier == SN_EV_F64)
     block_f64(k, (const void *)a, (const void *)b, (void *)c, ldc);
@@ -144,6 +173,7 @@ typedef struct gemm_run {
   const sn_ev_gemm *g;
   size_t bytes;
   int64_t row_items; /* per product */
+  bool narrow;       /* round every step */
   int64_t batch;     /* B shared by the items of this product; -1: each item packs its own */
   char *b_shared;
   char *scratch; /* per worker */
@@ -169,7 +199,7 @@ static void multiply_rows(const gemm_run *r, int64_t batch, int64_t row, int64_t
     int64_t cols = g->n - col < COLS ? g->n - col : COLS;
     for (int64_t j = 0; j < cols; j += NR)
       for (int64_t i = 0; i < rows; i += MR)
-        block(g->carrier, g->k, a + (size_t)(i * g->k) * r->bytes, b + (size_t)((col + j) * g->k) * r->bytes,
+        (r->narrow ? block_narrow : block)(g->carrier, g->k, a + (size_t)(i * g->k) * r->bytes, b + (size_t)((col + j) * g->k) * r->bytes,
               c + (size_t)(i * COLS + j) * r->bytes, COLS);
     for (int64_t i = 0; i < rows; i++) g->store(g->ctx, batch, row + i, col, cols, c + (size_t)(i * COLS) * r->bytes);
   }
@@ -199,6 +229,7 @@ sn_status sn_ev_gemm_run(sn_ev_ctx *e, const sn_instr *i, const sn_ev_gemm *g) {
   memset(&r, 0, sizeof r);
   r.g = g;
   r.bytes = sn_ev_carrier_bytes(g->carrier);
+  r.narrow = e->o->stepwise && g->carrier != SN_EV_I64 && i->shape->type != SN_TYPE_F64 && i->shape->type != SN_TYPE_C128;
   r.row_items = (g->m + ROWS - 1) / ROWS;
   int64_t panels = (g->n + NR - 1) / NR, kk = g->k > 0 ? g->k : 1,
           block_rows = g->m < ROWS ? (g->m + MR - 1) / MR * MR : ROWS;

@@ -119,7 +119,7 @@ static void row_any(const binary_job *j, const char *row, void *acc) {
 
 static void row_reduce(const binary_job *j, const char *row, double *acc) {
   const float *x = (const float *)(const void *)row;
-  if (j->type == SN_TYPE_F32 && j->r->op == SN_OP_ADD) {
+  if (j->type == SN_TYPE_F32 && j->r->acc == SN_TYPE_F64 && j->r->op == SN_OP_ADD) {
     acc[0] += sum_f32(x, j->inner);
   } else if (j->type == SN_TYPE_F32 && (j->r->op == SN_OP_MAXIMUM || j->r->op == SN_OP_MINIMUM)) {
     float m;
@@ -164,7 +164,7 @@ static void columns_range(void *ctx, int64_t begin, int64_t end) {
     do {
       const char *x = base + sn_ev_dot_strides(j->n_red, red, j->red_stride) * (int64_t)j->bytes;
       const void *from = x;
-      if (j->r->op == SN_OP_ADD && j->type == SN_TYPE_F32) {
+      if (j->r->op == SN_OP_ADD && j->type == SN_TYPE_F32 && j->r->acc == SN_TYPE_F64) {
         add_columns_f32(acc, (const float *)from, n);
         continue;
       }

@@ -10,7 +10,8 @@ static bool known(sn_opcode op) {
 
 /* Sums and products of floats are kept in f64 (complex: c128), the order of narrow floats in f32; everything else in
  * its own type. */
-static sn_type accumulator(sn_opcode op, sn_type t) {
+static sn_type accumulator(const sn_ev_ctx *e, sn_opcode op, sn_type t) {
+  if (e->o->stepwise) return t;
   bool sums = op == SN_OP_ADD || op == SN_OP_MULTIPLY;
   if (sn_type_is_complex(t)) return SN_TYPE_C128;
   if (!sn_type_is_float(t) || t == SN_TYPE_F64) return t;
@@ -33,7 +34,7 @@ sn_status sn_ev_reducer_init(sn_ev_ctx *e, const sn_instr *i, const sn_computati
   r->next_lanes = r->params + 2 * n;
   if (n == 1 && sn_computation_is_binary(c, &r->op) && known(r->op) && c->n_params == 2 &&
       c->params[0]->shape->type == types[0] && c->params[1]->shape->type == types[0]) {
-    r->acc = accumulator(r->op, types[0]);
+    r->acc = accumulator(e, r->op, types[0]);
     sn_type in[2] = {r->acc, r->acc};
     r->binary = sn_ev_kernel_find(r->op, 2, in, r->acc, &r->kernel);
     if (r->binary) return SN_OK;

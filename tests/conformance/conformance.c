@@ -79,6 +79,7 @@ static sn_status evaluate(sn_diag *d, const sn_module *m) {
   sn_eval_options_init(&o);
   o.customs = sn_stablehlo_customs();
   o.replicas = o.partitions = 1;
+  o.stepwise = true; /* as the values were recorded */
   sn_status st = make_args(m, args);
   if (st == SN_OK) st = sn_eval(d, m, &o, (int)n, args, &out);
   sn_array_release(out);

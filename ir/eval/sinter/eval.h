@@ -34,6 +34,8 @@ typedef struct sn_eval_options {
   const sn_eval_custom *customs; /* ends with target NULL; looked up before the built-in ones */
   int64_t max_bytes;           /* live values may take this much; 0: no limit. Beyond: SN_ERR_MEMORY */
   int64_t max_steps;           /* instructions to run, for fuzzing; 0: no limit. Beyond: SN_ERR_CANCELLED */
+  bool stepwise;               /* sums over dimensions are rounded to the element type at every step (products of matrices: to f32), as StableHLO's own interpreter
+                                * does: for values recorded that way. Else they are kept wide and rounded once. */
   uint64_t seed;               /* of `rng` and rng-get-and-update-state */
   sn_array *const *infeed;     /* values for infeed in order; n_infeed of them (each process has its own cursor) */
   int n_infeed;
