@@ -17,7 +17,7 @@ static sn_status collective_mark(sn_diag *d, const sn_infer *in, uint8_t *seen, 
   return SN_OK;
 }
 
-/* Every device stands in exactly one group. uniform: groups must be equally large. */
+/* Every device stands in exactly one group; in those of collective-broadcast, in one at most. uniform: groups must be equally large. */
 static sn_status collective_groups(sn_diag *d, const sn_infer *in, bool uniform) {
   const sn_attr *a = sn_infer_attr(in, SN_ATTR_REPLICA_GROUPS);
   const sn_groups *g = a ? a->u.groups : NULL;
@@ -36,6 +36,11 @@ static sn_status collective_groups(sn_diag *d, const sn_infer *in, bool uniform)
     if (total > COLLECTIVE_MAX_DEVICES)
       return sn_infer_fail(d, in, SN_ERR_UNSUPPORTED, "more than %d devices",
                            COLLECTIVE_MAX_DEVICES);
+  }
+  if (in->op == SN_OP_COLLECTIVE_BROADCAST) { /* who is in no group gets zeros */
+    for (int64_t i = 0; i < g->n_groups; i++)
+      for (int64_t j = 0; j < g->groups[i].n; j++)
+        if (g->groups[i].v[j] >= total && g->groups[i].v[j] < COLLECTIVE_MAX_DEVICES) total = g->groups[i].v[j] + 1;
   }
   uint8_t *seen = SN_NEW_N(in->arena, uint8_t, total);
   if (!seen) return sn_out_of_memory(d, (size_t)total);

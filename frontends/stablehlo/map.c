@@ -173,14 +173,19 @@ static sn_status lookup(sn_sm *s, const sn_mlir_op *op, sn_instr **in) {
   return SN_OK;
 }
 
-/* What was inferred agrees with what is stated, as far as that is static. */
+/* As far as the type is static. */
+static bool type_fits(const sn_mlir_type *t, const sn_shape *found) {
+  bool fits = sn_shape_is_array(found) && found->rank == t->rank && found->type == sn_mlir_storage(t);
+  for (int d = 0; fits && d < t->rank; d++) fits = t->dims[d] == SN_DIM_UNBOUNDED || t->dims[d] == found->dims[d] || (found->dynamic != NULL && found->dynamic[d]);
+  return fits;
+}
+
+/* What was inferred agrees with what is stated. */
 static sn_status check_result(sn_sm *s, const sn_mlir_op *op, uint32_t k, const sn_instr *i) {
   const sn_mlir_type *t = op->results[k].type;
   if (t->kind != SN_MT_TENSOR) return SN_OK;
   const sn_shape *found = i->shape;
-  bool fits = sn_shape_is_array(found) && found->rank == t->rank && found->type == sn_mlir_storage(t);
-  for (int d = 0; fits && d < t->rank; d++) fits = t->dims[d] == SN_DIM_UNBOUNDED || t->dims[d] == found->dims[d] || (found->dynamic != NULL && found->dynamic[d]);
-  if (fits) return SN_OK;
+  if (type_fits(t, found)) return SN_OK;
   return sn_sm_fail(s, op, SN_ERR_SHAPE, "the type of result %" PRIu32 " is stated as %s, but the operands give %s", k, sn_mlir_type_text(s->scratch, t),
                     sn_shape_text(s->scratch, found));
 }
@@ -227,6 +232,17 @@ static sn_status quantised(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op,
   return sn_sm_built(s);
 }
 
+/* Few ops take a scale for each slice. */
+static sn_status check_axes(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op) {
+  if ((row->flags & SN_SM_PER_AXIS) && (row->flags & SN_SM_STORAGE)) return SN_OK;
+  for (uint32_t i = 0; i < op->n_operands + op->n_results; i++) {
+    if ((row->flags & SN_SM_PER_AXIS) && i != 0) break; /* products: the left operand has one scale for all */
+    const sn_mlir_type *t = i < op->n_operands ? op->operands[i]->type : op->results[i - op->n_operands].type;
+    if (is_quantised(t) && t->element->quant->axis >= 0) return sn_sm_fail(s, op, SN_ERR_TYPE, "takes values with one scale for all, found %s", sn_mlir_type_text(s->scratch, t));
+  }
+  return SN_OK;
+}
+
 static bool any_quantised(const sn_mlir_op *op) {
   for (uint32_t i = 0; i < op->n_operands; i++)
     if (is_quantised(op->operands[i]->type)) return true;
@@ -265,7 +281,8 @@ sn_status sn_sm_op(sn_sm *s, const sn_mlir_op *op) {
   if (in == NULL || out == NULL) return sn_sm_memory(s);
   SN_TRY(lookup(s, op, in));
   SN_TRY(note_origin(s, op));
-  bool lower = !(row->flags & SN_SM_STORAGE) && any_quantised(op);
+  bool quantised_types = any_quantised(op), lower = !(row->flags & SN_SM_STORAGE) && quantised_types;
+  if (quantised_types) SN_TRY(check_axes(s, row, op));
   SN_TRY(lower ? quantised(s, row, op, in, out) : row->fn(s, row, op, in, out));
   SN_TRY(sn_sm_built(s));
   SN_TRY(bind(s, op, out));
@@ -483,6 +500,11 @@ static sn_status region_body(sn_sm *s, const sn_mlir_op *op, const sn_sm_region_
   return region_root(s, spec, end);
 }
 
+static sn_status check_arg(sn_sm *s, const sn_mlir_op *op, const sn_mlir_type *t, uint32_t i, const sn_shape *given) {
+  if (t->kind != SN_MT_TENSOR || type_fits(t, given)) return SN_OK;
+  return sn_sm_fail(s, op, SN_ERR_TYPE, "argument %" PRIu32 " of its region is stated as %s, but is given %s", i, sn_mlir_type_text(s->scratch, t), sn_shape_text(s->scratch, given));
+}
+
 sn_status sn_sm_region(sn_sm *s, const sn_mlir_op *op, const sn_sm_region_spec *spec, sn_computation **out) {
   const sn_mlir_block *b = NULL;
   frame f;
@@ -491,6 +513,7 @@ sn_status sn_sm_region(sn_sm *s, const sn_mlir_op *op, const sn_sm_region_spec *
   SN_TRY(only_block(s, op, spec->region, &b));
   if (b->n_args != spec->n_args)
     return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected %" PRIu32 " arguments of its region, found %" PRIu32, spec->n_args, b->n_args);
+  for (uint32_t i = 0; i < b->n_args; i++) SN_TRY(check_arg(s, op, b->args[i].type, i, spec->args[i]));
   SN_TRY(enter(s, op, spec->name, &f));
   sn_status st = region_body(s, op, spec, b, &r);
   *out = s->b.c;
@@ -509,6 +532,32 @@ sn_status sn_sm_scalar_region(sn_sm *s, const sn_mlir_op *op, uint32_t k, const 
   for (uint32_t i = 0; i < b->n_args; i++) SN_TRY(sn_sm_shape(s, op, b->args[i].type, &shapes[i]));
   sn_sm_region_spec spec = {.region = &op->regions[k], .name = name, .n_args = b->n_args, .args = shapes};
   return sn_sm_region(s, op, &spec, out);
+}
+
+static bool promotable(sn_type from, sn_type to) { return sn_types[from].cls == sn_types[to].cls && sn_type_bits(from) <= sn_type_bits(to); }
+
+/* Quantised: what the region (the last one) returns stands for the same real type. */
+static bool same_expressed(const sn_mlir_op *op, uint32_t i) {
+  const sn_mlir_block *b = op->n_regions != 0 ? op->regions[op->n_regions - 1].first : NULL;
+  const sn_mlir_op *end = b != NULL ? b->last : NULL;
+  if (end == NULL || i >= end->n_operands || i >= op->n_operands || !is_quantised(op->operands[i]->type)) return true;
+  const sn_mlir_type *r = end->operands[i]->type;
+  return is_quantised(r) && r->element->quant->expressed == op->operands[i]->type->element->quant->expressed;
+}
+
+sn_status sn_sm_check_promotion(sn_sm *s, const sn_mlir_op *op, const sn_computation *c, uint32_t n, sn_instr *const *in) {
+  const sn_shape *root = c->root->shape;
+  uint32_t given = sn_shape_is_tuple(root) ? (uint32_t)root->n_elements : 1;
+  if (given != n || (n == 1 && sn_shape_is_tuple(root)))
+    return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected %" PRIu32 " array%s as result of its region, found %s", n, n == 1 ? "" : "s", sn_shape_text(s->scratch, root));
+  for (uint32_t i = 0; i < n; i++) {
+    const sn_shape *r = sn_shape_is_tuple(root) ? root->elements[i] : root;
+    if (!same_expressed(op, i)) return sn_sm_fail(s, op, SN_ERR_TYPE, "expected a region over quantised values of the operands' expressed type");
+    if (sn_shape_is_array(r) && sn_shape_is_array(in[i]->shape) && promotable(in[i]->shape->type, r->type)) continue;
+    return sn_sm_fail(s, op, SN_ERR_TYPE, "expected %s or a wider type as result %" PRIu32 " of its region, found %s", sn_type_text(in[i]->shape->type), i,
+                      sn_shape_text(s->scratch, r));
+  }
+  return SN_OK;
 }
 
 /* ---- calls ---- */

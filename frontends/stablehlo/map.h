@@ -18,6 +18,7 @@ typedef sn_status (*sn_sm_fn)(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *
 
 enum {
   SN_SM_STORAGE = 1, /* quantised values pass through as their stored integers; else: dequantise, compute, quantise */
+  SN_SM_PER_AXIS = 2, /* quantised values may have a scale for each slice of an axis */
   SN_SM_ANY = -1
 };
 
@@ -91,6 +92,9 @@ sn_status sn_sm_region(sn_sm *s, const sn_mlir_op *op, const sn_sm_region_spec *
 sn_status sn_sm_captured(sn_sm *s, const sn_mlir_op *op, uint32_t *n, sn_mlir_value ***out);
 /* A reducer, comparator, …: parameters are scalars of the block's arguments' types. */
 sn_status sn_sm_scalar_region(sn_sm *s, const sn_mlir_op *op, uint32_t k, const char *name, sn_computation **out);
+
+/* The computation gives n values of the operands' types, or of wider ones of the same kind. */
+sn_status sn_sm_check_promotion(sn_sm *s, const sn_mlir_op *op, const sn_computation *c, uint32_t n, sn_instr *const *in);
 
 sn_status sn_sm_op(sn_sm *s, const sn_mlir_op *op);
 /* Elements of a tuple, or the value itself when there is one. */

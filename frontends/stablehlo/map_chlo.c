@@ -253,12 +253,12 @@ static V chlo_next_after(sn_sm *s, V x, V y) {
   return sel(s, nan, add(s, x, y), result);
 }
 
-/* (a + bi)^2 without the cancellation of a^2 - b^2, and with a real part of 0 where |a| = |b| are infinite. */
+/* (a + bi)^2 without the cancellation of a^2 - b^2, and with a real part of 0 where |a| = |b| although a + b may overflow. */
 static V chlo_square(sn_sm *s, V x) {
   if (x == NULL || !sn_type_is_complex(x->shape->type)) return mul(s, x, x);
   V a = un(s, SN_OP_REAL, x), b = un(s, SN_OP_IMAG, x);
   V re = mul(s, sub(s, a, b), add(s, a, b)), im = mul(s, a, b);
-  V equal = cmp(s, SN_DIRECTION_EQ, un(s, SN_OP_ABS, a), un(s, SN_OP_ABS, b));
+  V equal = bin(s, SN_OP_AND, un(s, SN_OP_IS_FINITE, a), cmp(s, SN_DIRECTION_EQ, un(s, SN_OP_ABS, a), un(s, SN_OP_ABS, b)));
   return sn_build_complex(&s->b, sel(s, equal, k(s, a, 0), re), add(s, im, im));
 }
 

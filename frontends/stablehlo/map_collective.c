@@ -96,6 +96,22 @@ static sn_status groups(sn_sm *s, const sn_mlir_op *op, sn_groups *g) {
   return SN_OK;
 }
 
+/* Replica ids with all their partitions, where both are many: written as ids of all devices, in StableHLO's order (partition by partition). */
+static sn_status flatten(sn_sm *s, sn_groups *g) {
+  int64_t partitions = s->m->num_partitions;
+  sn_ints *v = SN_NEW_N(s->scratch, sn_ints, g->n_groups + 1);
+  if (v == NULL) return sn_sm_memory(s);
+  for (int64_t i = 0; i < g->n_groups; i++) {
+    int64_t n = g->groups[i].n, *ids = SN_NEW_N(s->scratch, int64_t, n * partitions + 1);
+    if (ids == NULL) return sn_sm_memory(s);
+    for (int64_t q = 0; q < partitions; q++)
+      for (int64_t k = 0; k < n; k++) ids[q * n + k] = g->groups[i].v[k] * partitions + q;
+    v[i] = (sn_ints){n * partitions, ids};
+  }
+  g->groups = v;
+  return SN_OK;
+}
+
 static int64_t group_size(const sn_sm *s, const sn_mlir_op *op, const sn_groups *g) {
   if (g->n_groups != 0) return g->groups[0].n;
   int64_t replicas = s->m->replica_count, partitions = s->m->num_partitions;
@@ -107,10 +123,15 @@ static int64_t group_size(const sn_sm *s, const sn_mlir_op *op, const sn_groups 
 static sn_status common(sn_sm *s, const sn_mlir_op *op, sn_groups *g, sn_attr *a, uint32_t *n, bool global) {
   int64_t id = sn_sm_int_or(op, "channel_id", 0);
   SN_TRY(groups(s, op, g));
+  bool flat = sn_sm_bool(op, "use_global_device_ids");
   if (id > 0) a[(*n)++] = sn_attr_int(SN_ATTR_CHANNEL_ID, id);
+  if (global && id > 0 && !flat && g->n_groups != 0 && s->m->num_partitions > 1 && s->m->replica_count > 1) {
+    SN_TRY(flatten(s, g));
+    flat = true;
+  }
   a[*n].id = SN_ATTR_REPLICA_GROUPS;
   a[(*n)++].u.groups = g;
-  if (global && sn_sm_bool(op, "use_global_device_ids")) a[(*n)++] = sn_attr_int(SN_ATTR_USE_GLOBAL_DEVICE_IDS, 1);
+  if (global && flat) a[(*n)++] = sn_attr_int(SN_ATTR_USE_GLOBAL_DEVICE_IDS, 1);
   return SN_OK;
 }
 

@@ -491,8 +491,9 @@ sn_status sn_sm_run_parallel(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *o
   for (int64_t r = 0; r < programs->n; r++) SN_TRY(add_programs(s, op, programs->items[r], v, &n));
   n_programs = n;
   if (infeed != NULL && infeed->kind == SN_MA_ARRAY) SN_TRY(add_programs(s, op, infeed, v, &n));
-  s->m->replica_count = replicas;
-  s->m->num_partitions = before;
+  /* The programs are verified against the largest grid of the module. */
+  if (s->m->replica_count < replicas) s->m->replica_count = replicas;
+  if (s->m->num_partitions < before) s->m->num_partitions = before;
   SN_TRY(result_shape(s, op, &shape));
   sn_attr a[2] = {sn_attr_string(SN_ATTR_CUSTOM_CALL_TARGET, row->name), sn_attr_int(SN_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 1)};
   sn_instr *i = sn_build(&s->b, SN_OP_CUSTOM_CALL, shape, op->n_operands, in, 2, a, n, v);

@@ -63,8 +63,24 @@ sn_status sn_sm_unary(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_i
   return sn_sm_built(s);
 }
 
+/* Complex numbers are ordered by their real parts, then by their imaginary ones; HLO has no such maximum. */
+static sn_instr *complex_extreme(sn_sm *s, int64_t direction, sn_instr **in) {
+  sn_instr *re[2], *im[2];
+  for (int k = 0; k < 2; k++) {
+    re[k] = sn_build_unary(&s->b, SN_OP_REAL, in[k]);
+    im[k] = sn_build_unary(&s->b, SN_OP_IMAG, in[k]);
+  }
+  sn_instr *same = sn_build_compare(&s->b, SN_DIRECTION_EQ, re[0], re[1]), *outer = sn_build_compare(&s->b, direction, re[0], re[1]);
+  sn_instr *first = sn_build_select(&s->b, same, sn_build_compare(&s->b, direction, im[0], im[1]), outer);
+  return sn_build_select(&s->b, first, in[0], in[1]);
+}
+
 sn_status sn_sm_binary(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out) {
   (void)op;
+  if (sn_type_is_complex(in[0]->shape->type) && sn_type_is_complex(in[1]->shape->type) && (row->op == SN_OP_MAXIMUM || row->op == SN_OP_MINIMUM)) {
+    out[0] = complex_extreme(s, row->op == SN_OP_MAXIMUM ? SN_DIRECTION_GT : SN_DIRECTION_LT, in);
+    return sn_sm_built(s);
+  }
   out[0] = sn_build(&s->b, row->op, NULL, 2, in, 0, NULL, 0, NULL);
   return sn_sm_built(s);
 }
@@ -108,7 +124,8 @@ sn_status sn_sm_convert(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn
   sn_type t = sn_mlir_storage(op->results[0].type);
   (void)row;
   if (t == SN_TYPE_INVALID) return sn_sm_fail(s, op, SN_ERR_TYPE, "expected a tensor as result");
-  out[0] = sn_build_convert(&s->b, in[0], t);
+  sn_instr *x = sn_type_is_complex(in[0]->shape->type) && !sn_type_is_complex(t) ? sn_build_unary(&s->b, SN_OP_REAL, in[0]) : in[0];
+  out[0] = sn_build_convert(&s->b, x, t);
   return sn_sm_built(s);
 }
 

@@ -32,6 +32,9 @@ sn_status sn_sm_reshape(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn
   (void)row;
   if (t->kind != SN_MT_TENSOR) return sn_sm_fail(s, op, SN_ERR_TYPE, "expected a tensor as result");
   if (t->bounds != NULL) {
+    int bounded = 0;
+    for (int i = 0; i < t->rank; i++) bounded += t->dims[i] == SN_DIM_UNBOUNDED;
+    if (bounded > 1) return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected at most one bounded dimension in the result of a reshape, found %d", bounded);
     SN_TRY(sn_sm_shape(s, op, t, &shape));
     out[0] = with_shape(s, SN_OP_RESHAPE, shape, in[0]);
     return sn_sm_built(s);
@@ -203,18 +206,48 @@ sn_status sn_sm_dynamic_update_slice(sn_sm *s, const sn_sm_row *row, const sn_ml
   return sn_sm_built(s);
 }
 
-/* Starts known: a slice. Else a dynamic slice, when its sizes are known from the type. */
+enum { ALIKE_DEPTH = 16 };
+
+/* Do two instructions compute the same, as far as can be seen? */
+static bool alike(const sn_instr *a, const sn_instr *b, int depth) {
+  if (a == b) return true;
+  if (depth == 0 || a->op != b->op || a->n_operands != b->n_operands || a->n_called != 0 || a->n_attrs != b->n_attrs || !sn_op_has(a->op, SN_T_PURE) ||
+      !sn_shape_equal(a->shape, b->shape, 0))
+    return false;
+  for (uint16_t k = 0; k < a->n_attrs; k++)
+    if (!sn_attr_equal(&a->attrs[k], &b->attrs[k])) return false;
+  for (uint32_t k = 0; k < a->n_operands; k++)
+    if (!alike(sn_instr_operand(a, k), sn_instr_operand(b, k), depth - 1)) return false;
+  return true;
+}
+
+/* The sizes of a slice whose starts are values of the run: from the type, or where limits are starts plus something known. */
+static sn_status run_sizes(sn_sm *s, const sn_mlir_op *op, sn_instr **in, const int64_t **sizes) {
+  int64_t n = 0;
+  const sn_mlir_type *t = op->results[0].type;
+  *sizes = t->dims;
+  if (t->kind == SN_MT_TENSOR && sn_sm_is_static(t)) return SN_OK;
+  for (uint32_t k = 0; in[2]->op == SN_OP_ADD && k < 2; k++)
+    if (alike(sn_instr_operand(in[2], k), in[1], ALIKE_DEPTH)) {
+      SN_TRY(sn_sm_fold_ints(s, op, sn_instr_operand(in[2], 1 - k), "sizes", &n, sizes));
+      return n == in[0]->shape->rank ? SN_OK : sn_sm_fail(s, op, SN_ERR_SHAPE, "expected %d sizes, found %" PRId64, in[0]->shape->rank, n);
+    }
+  return sn_sm_fold_ints(s, op, in[1], "starts", &n, sizes); /* says what is wrong */
+}
+
+/* Starts known: a slice. Else a dynamic slice, when its sizes are known. */
 sn_status sn_sm_real_dynamic_slice(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out) {
   int64_t n[3] = {0, 0, 0};
   const int64_t *v[3] = {NULL, NULL, NULL};
   static const char *const what[3] = {"starts", "limits", "strides"};
   int rank = in[0]->shape->rank;
   (void)row;
-  const sn_mlir_type *t = op->results[0].type;
-  if (sn_sm_fold(s, in[1]) == NULL && t->kind == SN_MT_TENSOR && sn_sm_is_static(t) && rank != 0) {
+  if (sn_sm_fold(s, in[1]) == NULL && rank != 0) {
     sn_instr *starts[SN_MAX_RANK];
+    const int64_t *sizes = NULL;
+    SN_TRY(run_sizes(s, op, in, &sizes));
     for (int i = 0; i < rank; i++) starts[i] = sn_build_reshape(&s->b, sn_build_slice_dim(&s->b, in[1], 0, i, i + 1), 0, NULL);
-    out[0] = sn_build_dynamic_slice(&s->b, in[0], starts, t->dims);
+    out[0] = sn_build_dynamic_slice(&s->b, in[0], starts, sizes);
     return sn_sm_built(s);
   }
   for (int k = 0; k < 3; k++) {
@@ -294,6 +327,7 @@ sn_status sn_sm_scatter(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn
   a[n++] = sn_attr_int(SN_ATTR_INDICES_ARE_SORTED, sn_sm_bool(op, "indices_are_sorted"));
   a[n++] = sn_attr_int(SN_ATTR_UNIQUE_INDICES, sn_sm_bool(op, "unique_indices"));
   SN_TRY(sn_sm_scalar_region(s, op, 0, "update", &update));
+  SN_TRY(sn_sm_check_promotion(s, op, update, op->n_operands / 2, in));
   return sn_sm_unpack(s, op, sn_build(&s->b, SN_OP_SCATTER, NULL, op->n_operands, in, n, a, 1, &update), out);
 }
 

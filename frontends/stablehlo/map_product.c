@@ -12,6 +12,7 @@ static const char *const precisions[] = {"DEFAULT", "HIGH", "HIGHEST", "PACKED_N
 static sn_status precision(sn_sm *s, const sn_mlir_op *op, sn_attr *a, uint32_t *n) {
   const sn_mlir_attr *p = sn_mlir_find(op, "precision_config");
   if (p == NULL || p->kind != SN_MA_ARRAY || p->n == 0) return SN_OK;
+  if (p->n > 2) return sn_sm_fail(s, op, SN_ERR_ATTRIBUTE, "expected a precision for each of two operands, found %" PRId64, p->n);
   int64_t *v = SN_NEW_N(s->scratch, int64_t, p->n);
   bool any = false;
   if (v == NULL) return sn_sm_memory(s);
@@ -261,6 +262,8 @@ sn_status sn_sm_convolution(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op
   sn_attr a[8];
   uint32_t n = 0;
   (void)row;
+  if (in[0]->shape->type != in[1]->shape->type)
+    return sn_sm_fail(s, op, SN_ERR_TYPE, "expected operands of one element type, found %s and %s", sn_type_text(in[0]->shape->type), sn_type_text(in[1]->shape->type));
   SN_TRY(conv_dims(s, op, in, &c));
   SN_TRY(conv_window(s, op, in, &c, w));
   sn_window window = {c.n_spatial, w};

@@ -13,6 +13,7 @@ sn_status sn_sm_reduce(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_
   if (op->n_operands == 0 || op->n_operands % 2 != 0) return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected as many start values as inputs, found %" PRIu32 " operands", op->n_operands);
   SN_TRY(sn_sm_ints(s, op, "dimensions", false, &n, &dims));
   SN_TRY(sn_sm_scalar_region(s, op, 0, "region", &body));
+  SN_TRY(sn_sm_check_promotion(s, op, body, op->n_operands / 2, in));
   sn_attr a = sn_attr_ints(SN_ATTR_DIMENSIONS, n, dims);
   return sn_sm_unpack(s, op, sn_build(&s->b, SN_OP_REDUCE, NULL, op->n_operands, in, 1, &a, 1, &body), out);
 }
@@ -31,6 +32,7 @@ static sn_status list_or(sn_sm *s, const sn_mlir_op *op, const char *name, int64
 
 static sn_status window(sn_sm *s, const sn_mlir_op *op, int rank, sn_window_dim *w) {
   int64_t size[SN_MAX_RANK], stride[SN_MAX_RANK], base[SN_MAX_RANK], dilation[SN_MAX_RANK], padding[2 * SN_MAX_RANK];
+  if (sn_mlir_find(op, "window_dimensions") == NULL && rank != 0) return sn_sm_fail(s, op, SN_ERR_ATTRIBUTE, "expected %d window_dimensions, found none", rank);
   SN_TRY(list_or(s, op, "window_dimensions", rank, 1, size));
   SN_TRY(list_or(s, op, "window_strides", rank, 1, stride));
   SN_TRY(list_or(s, op, "base_dilations", rank, 1, base));
@@ -47,6 +49,7 @@ sn_status sn_sm_reduce_window(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *
   if (op->n_operands == 0 || op->n_operands % 2 != 0) return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected as many start values as inputs, found %" PRIu32 " operands", op->n_operands);
   SN_TRY(window(s, op, in[0]->shape->rank, dims));
   SN_TRY(sn_sm_scalar_region(s, op, 0, "region", &body));
+  SN_TRY(sn_sm_check_promotion(s, op, body, op->n_operands / 2, in));
   sn_window w = {in[0]->shape->rank, dims};
   sn_attr a = sn_attr_window(&w);
   return sn_sm_unpack(s, op, sn_build(&s->b, SN_OP_REDUCE_WINDOW, NULL, op->n_operands, in, 1, &a, 1, &body), out);
@@ -59,6 +62,7 @@ sn_status sn_sm_select_and_scatter(sn_sm *s, const sn_sm_row *row, const sn_mlir
   SN_TRY(window(s, op, in[0]->shape->rank, dims));
   SN_TRY(sn_sm_scalar_region(s, op, 0, "select", &called[0]));
   SN_TRY(sn_sm_scalar_region(s, op, 1, "scatter", &called[1]));
+  SN_TRY(sn_sm_check_promotion(s, op, called[1], 1, in));
   sn_window w = {in[0]->shape->rank, dims};
   sn_attr a = sn_attr_window(&w);
   out[0] = sn_build(&s->b, SN_OP_SELECT_AND_SCATTER, NULL, 3, in, 1, &a, 2, called);

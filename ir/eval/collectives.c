@@ -421,7 +421,26 @@ static sn_status broadcast_member(sn_ev_ctx *e, meeting *m, int member, sn_array
   return each_operand(e, m, member, m->n_operands, broadcast_one, out);
 }
 /* A process that no group holds gets zeros. */
+static sn_status broadcast_zeros(sn_ev_ctx *e, const sn_instr *i, sn_array **out) {
+  bool tuple = sn_shape_is_tuple(i->shape);
+  int n = tuple ? i->shape->n_elements : 1;
+  sn_array **v = sn_alloc_zero((size_t)n + 1, sizeof *v);
+  if (!v) return sn_ev_error(e, i, SN_ERR_MEMORY, "no memory for a tuple");
+  sn_status s = SN_OK;
+  for (int k = 0; k < n && s == SN_OK; k++) s = sn_ev_new_zero(e, i, tuple ? i->shape->elements[k] : i->shape, &v[k]);
+  if (s == SN_OK && tuple) s = sn_ev_new_tuple(e, i, n, v, out);
+  else if (s == SN_OK) *out = v[0];
+  sn_free(v);
+  return s;
+}
+
 sn_status sn_eval_collective_broadcast(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
+  void *members;
+  int64_t group;
+  SN_TRY(sn_ev_scratch(e, i, (size_t)e->world->n, sizeof(int), &members));
+  int n = members_of(e, i, false, members, &group);
+  sn_free(members);
+  if (n == 0) return broadcast_zeros(e, i, out);
   return meet(e, i, in, false, broadcast_member, out);
 }
 

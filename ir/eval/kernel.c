@@ -89,7 +89,7 @@ static void run_copy(const sn_ev_kernel *k, int64_t n, void *out, const void *co
 
 /* Rounds to fewer mantissa bits (to nearest even), then to fewer exponent bits: beyond the largest is infinity, below
  * the smallest normal zero. On the bits, so that denormals of the type itself are rounded like all others; a carry out
- * of the mantissa moves the exponent as it should. */
+ * of the mantissa moves the exponent as it should. Without mantissa bits there is no NaN: infinity, as XLA says. */
 #define REDUCE_PRECISION(name, T, U, E, M)                                                        \
   static void name(const sn_ev_kernel *k, int64_t n, void *out, const void *const *in) {          \
     const U one = 1, sign = one << (E + M), infinity = ((one << E) - 1) << M;                     \
@@ -104,6 +104,7 @@ static void run_copy(const sn_ev_kernel *k, int64_t n, void *out, const void *co
         if (e < E && (x & infinity) > largest) x = (x & sign) | infinity;                         \
         if (e < E && (x & infinity) <= smallest) x &= sign;                                       \
       }                                                                                           \
+      if (m == 0 && (x & ~sign) > infinity) x = infinity;                                         \
       memcpy((T *)out + j, &x, sizeof x);                                                         \
     }                                                                                             \
   }
