@@ -254,12 +254,39 @@ sn_status sn_sm_collective_permute(sn_sm *s, const sn_sm_row *row, const sn_mlir
   return sn_sm_built(s);
 }
 
+/* The last operand says which device of the group each value comes from: all of them are gathered, and that one is taken. */
+static sn_status dynamic_root(sn_sm *s, const sn_mlir_op *op, sn_instr **in, sn_instr **out) {
+  sn_groups g;
+  sn_attr a[6];
+  uint32_t n = 0, values = op->n_operands - 1;
+  int64_t first = 0;
+  sn_instr *root = in[values];
+  SN_TRY(common(s, op, &g, a, &n, false));
+  if (g.n_groups == 0 || sn_sm_int_or(op, "channel_id", 0) > 0) return sn_sm_fail(s, op, SN_ERR_UNSUPPORTED, "a root that is a value of the run needs groups of replicas");
+  if (root->shape->rank != 1 || root->shape->dims[0] != values || op->n_results != values) return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected one root a value");
+  a[n++] = sn_attr_ints(SN_ATTR_DIMENSIONS, 1, &first);
+  for (uint32_t k = 0; k < values; k++) {
+    int64_t dims[SN_MAX_RANK + 1] = {1};
+    int rank = in[k]->shape->rank;
+    sn_instr *starts[SN_MAX_RANK + 1];
+    if (rank >= SN_MAX_RANK) return sn_sm_fail(s, op, SN_ERR_UNSUPPORTED, "more than %d dimensions", SN_MAX_RANK);
+    for (int d = 0; d < rank; d++) dims[d + 1] = in[k]->shape->dims[d];
+    sn_instr *x = sn_build_reshape(&s->b, in[k], rank + 1, dims);
+    SN_TRY(sn_sm_built(s));
+    x = sn_build(&s->b, SN_OP_ALL_GATHER, NULL, 1, &x, n, a, 0, NULL);
+    starts[0] = sn_build_reshape(&s->b, sn_build_slice_dim(&s->b, root, 0, k, k + 1), 0, NULL);
+    for (int d = 0; d < rank; d++) starts[d + 1] = sn_build_scalar_i64(&s->b, root->shape->type, 0);
+    out[k] = sn_build_reshape(&s->b, sn_build_dynamic_slice(&s->b, x, starts, dims), rank, dims + 1);
+  }
+  return sn_sm_built(s);
+}
+
 sn_status sn_sm_collective_broadcast(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out) {
   sn_groups g;
   sn_attr a[4];
   uint32_t n = 0;
   (void)row;
-  if (sn_sm_bool(op, "has_dynamic_root")) return sn_sm_fail(s, op, SN_ERR_UNSUPPORTED, "a root that is a value of the run is not supported");
+  if (sn_sm_bool(op, "has_dynamic_root") && op->n_operands >= 2) return dynamic_root(s, op, in, out);
   SN_TRY(common(s, op, &g, a, &n, false));
   return finish(s, op, SN_OP_COLLECTIVE_BROADCAST, in, n, a, NULL, out);
 }

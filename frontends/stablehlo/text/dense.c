@@ -175,7 +175,7 @@ static sn_status hex_length(sn_mx *p, const dense *v, const char **digits, int64
   int64_t each = (int64_t)sn_type_bytes(v->element), packed = (v->n + 7) / 8;
   *splat = *bytes == each && v->n != 1;
   bool bits = v->element == SN_TYPE_PRED && *bytes == packed;
-  if (*splat || *bytes / each == v->n || bits) return SN_OK;
+  if (*splat || (*bytes % each == 0 && *bytes / each == v->n) || bits) return SN_OK;
   return sn_mx_fail(p, begin, SN_ERR_SHAPE, "expected %" PRId64 " bytes for %s, found %" PRId64, v->n * each, sn_mlir_type_text(p->m->arena, v->type), *bytes);
 }
 

@@ -187,7 +187,7 @@ static sn_status quant_storage(sn_mx *p, sn_mlir_quant *q) {
   sn_mx_span w;
   const char *at = p->at;
   SN_TRY(sn_mx_word(p, "a storage type", &w));
-  if (!FIND(integers, w, &q->storage) || q->storage == SN_TYPE_PRED || sn_type_bits(q->storage) > 32)
+  if (!FIND(integers, w, &q->storage) || w.s[0] == 's' || q->storage == SN_TYPE_PRED || sn_type_bits(q->storage) > 32)
     return sn_mx_fail(p, at, SN_ERR_TYPE, "expected an integer of 2 to 32 bits as storage type, found `%.*s`", (int)w.n, w.s);
   int bits = sn_type_bits(q->storage);
   bool is_signed = sn_type_is_signed(q->storage);
