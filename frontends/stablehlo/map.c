@@ -243,6 +243,19 @@ static sn_status check_axes(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op
   return SN_OK;
 }
 
+/* Ops that move stored integers about must not change what they stand for. */
+static sn_status check_scales(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op) {
+  static const sn_sm_fn moves[] = {sn_sm_broadcast_in_dim, sn_sm_dynamic_broadcast_in_dim, sn_sm_reshape, sn_sm_dynamic_reshape, sn_sm_transpose, sn_sm_slice,
+                                   sn_sm_reverse, sn_sm_gather, sn_sm_concatenate, sn_sm_dynamic_slice, sn_sm_pad};
+  bool is_move = false;
+  for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) is_move |= row->fn == moves[i];
+  if (!is_move || op->n_operands == 0 || op->n_results != 1 || !is_quantised(op->operands[0]->type) || !is_quantised(op->results[0].type)) return SN_OK;
+  const sn_mlir_quant *a = op->operands[0]->type->element->quant, *b = op->results[0].type->element->quant;
+  if (a->storage == b->storage && a->expressed == b->expressed && (a->axis >= 0) == (b->axis >= 0) && a->scales[0] == b->scales[0] && a->zero_points[0] == b->zero_points[0]) return SN_OK;
+  return sn_sm_fail(s, op, SN_ERR_TYPE, "expected a result quantised as the operand is, found %s and %s", sn_mlir_type_text(s->scratch, op->operands[0]->type),
+                    sn_mlir_type_text(s->scratch, op->results[0].type));
+}
+
 static bool any_quantised(const sn_mlir_op *op) {
   for (uint32_t i = 0; i < op->n_operands; i++)
     if (is_quantised(op->operands[i]->type)) return true;
@@ -283,6 +296,7 @@ sn_status sn_sm_op(sn_sm *s, const sn_mlir_op *op) {
   SN_TRY(note_origin(s, op));
   bool quantised_types = any_quantised(op), lower = !(row->flags & SN_SM_STORAGE) && quantised_types;
   if (quantised_types) SN_TRY(check_axes(s, row, op));
+  if (quantised_types) SN_TRY(check_scales(s, row, op));
   SN_TRY(lower ? quantised(s, row, op, in, out) : row->fn(s, row, op, in, out));
   SN_TRY(sn_sm_built(s));
   SN_TRY(bind(s, op, out));

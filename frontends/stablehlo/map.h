@@ -51,7 +51,7 @@ struct sn_sm {
   int64_t next_channel;
 };
 
-enum { SN_SM_MAX_OPS = 4 << 20, SN_SM_MAX_FOLD = 1 << 16 };
+enum { SN_SM_MAX_OPS = 1 << 20, SN_SM_MAX_FOLD = 1 << 16 };
 
 /* ---- map.c ---- */
 
