@@ -29,6 +29,7 @@
 #include "sinter/data.h"
 #include "sinter/random.h"
 #include "sinter/checkpoint.h"
+#include "sinter/stablehlo.h"
 #include "sinter/json.h"
 #include "sinter/stablehlo.h"
 

@@ -650,7 +650,8 @@ sn_status sn_sm_call(sn_sm *s, const sn_mlir_op *op, const char *callee, uint32_
     st = computation_of(s, op, f, callee, &c);
     if (st == SN_OK) st = sn_sm_unpack(s, op, sn_build_call(&s->b, c, n, in), out);
   }
-  (void)sn_map_erase(s->on_stack, &key, sizeof key);
+  /* The entry is kept: erasing and adding again and again would let the map grow. */
+  if (sn_map_set_u64(s->on_stack, key, NULL) != SN_OK) return sn_sm_memory(s);
   return st;
 }
 

@@ -18,7 +18,7 @@ static const fault faults[] = {
     {"func.func @main(%a: tensor<2xf32>) {\n  %a = stablehlo.abs %a : tensor<2xf32>\n  return\n}", 2, 3, "%a is defined twice"},
     {"module {\n  func.func @main() {\n    return\n  }\n", 5, 1, "after the body of the module"},
     {"func.func @main() {\n  \"stablehlo.return\"() [^bb1] : () -> ()\n}", 2, 24, "successors"},
-    {"func.func @main(%a: tensor<?xf32, #stablehlo.bounds<3, 4>>) {\n  return\n}", 1, 35, "expected 1 bounds"},
+    {"func.func @main(%a: tensor<?xf32, #stablehlo.bounds<3, 4>>) {\n  return\n}", 1, 34, "expected 1 bounds"},
     {"func.func @main(%a: tensor<2x!quant.uniform<f32:f32, 0.1>>) {\n  return\n}", 1, 45, "as storage type"},
 };
 
