@@ -14,7 +14,8 @@
 
 typedef struct check {
   sn_diag *d;
-  const sn_instr *i;
+  sn_loc loc;
+  const char *target;
   double tolerance;
   uint64_t min_ulp, max_ulp;
   bool exact_integers;
@@ -95,7 +96,7 @@ static sn_status report(const check *c, const sn_shape *shape, int64_t at, int64
   }
   value_text(shape->type, a, got, sizeof got);
   value_text(shape->type, b, want, sizeof want);
-  sn_error(c->d, c->i->loc, SN_ERR_MISMATCH, "%s failed: element [%s] is %s, expected %s; %" PRId64 " of %" PRId64 " elements are wrong", sn_instr_str(c->i, SN_ATTR_CUSTOM_CALL_TARGET),
+  sn_error(c->d, c->loc, SN_ERR_MISMATCH, "%s failed: element [%s] is %s, expected %s; %" PRId64 " of %" PRId64 " elements are wrong", c->target,
            index.data != NULL ? index.data : "", got, want, n_bad, sn_shape_elements(shape));
   sn_str_finish(&index);
   return SN_ERR_MISMATCH;
@@ -104,7 +105,7 @@ static sn_status report(const check *c, const sn_shape *shape, int64_t at, int64
 static sn_status compare(const check *c, compare_fn fn, const sn_array *got, const sn_array *want) {
   const sn_shape *s = sn_array_shape(got);
   if (!sn_shape_is_array(s) || !sn_shape_equal(s, sn_array_shape(want), 0))
-    return sn_error(c->d, c->i->loc, SN_ERR_SHAPE, "%s compares arrays of one shape", sn_instr_str(c->i, SN_ATTR_CUSTOM_CALL_TARGET));
+    return sn_error(c->d, c->loc, SN_ERR_SHAPE, "%s compares arrays of one shape", c->target);
   const char *a = sn_array_data(got), *b = sn_array_data(want);
   size_t bytes = sn_type_bytes(s->type);
   int64_t first = -1, bad = 0;
@@ -118,37 +119,31 @@ static sn_status compare(const check *c, compare_fn fn, const sn_array *got, con
 /* ---- the calls ---- */
 
 /* `name=NUMBER` of the configuration; ops of the dialect begin with `op`. */
-static double option(const sn_instr *i, const char *name, double dflt) {
-  const char *at = i->backend_config != NULL ? strstr(i->backend_config, name) : NULL;
+static double option(const char *config, const char *name, double dflt) {
+  const char *at = config != NULL ? strstr(config, name) : NULL;
   return at != NULL && at[strlen(name)] == '=' ? strtod(at + strlen(name) + 1, NULL) : dflt;
 }
-static bool is_dialect_op(const sn_instr *i) { return i->backend_config != NULL && strncmp(i->backend_config, "op", 2) == 0; }
 
-static sn_status empty_result(const sn_instr *i, sn_array **out) {
-  if (!sn_shape_is_tuple(i->shape) || i->shape->n_elements != 0) return SN_ERR_SHAPE;
-  return sn_array_create_tuple(0, NULL, out);
+bool sn_stablehlo_is_check(const char *target) {
+  return strcmp(target, "check.eq") == 0 || strcmp(target, "check.expect_eq") == 0 || strcmp(target, "check.expect_close") == 0 || strcmp(target, "check.expect_almost_eq") == 0;
 }
 
+sn_status sn_stablehlo_check(sn_diag *d, sn_loc loc, const char *target, const char *config, const sn_array *got, const sn_array *want) {
+  bool op = config != NULL && strncmp(config, "op", 2) == 0, eq = strcmp(target, "check.eq") == 0;
+  check c = {d, loc, target, option(config, "tolerance", op || eq ? 1e-4 : 1e-3), 0, 3, eq};
+  c.max_ulp = (uint64_t)option(config, "max_ulp_difference", op ? 1 : 3);
+  c.min_ulp = (uint64_t)option(config, "min_ulp_difference", 0);
+  return compare(&c, strcmp(target, "check.expect_eq") == 0 ? part_equal : strcmp(target, "check.expect_close") == 0 ? part_close : part_almost, got, want);
+}
+
+/* The result is a truth value (check.eq) or nothing. */
 static sn_status expect(void *ctx, sn_diag *d, const sn_instr *i, int n, sn_array *const *in, sn_array **out) {
   const char *target = sn_instr_str(i, SN_ATTR_CUSTOM_CALL_TARGET);
-  bool op = is_dialect_op(i);
-  check c = {d, i, option(i, "tolerance", op ? 1e-4 : 1e-3), 0, 3, false};
   (void)ctx;
   if (n != 2) return sn_error(d, i->loc, SN_ERR_SHAPE, "%s takes two operands, found %d", target, n);
-  c.max_ulp = (uint64_t)option(i, "max_ulp_difference", op ? 1 : 3);
-  c.min_ulp = (uint64_t)option(i, "min_ulp_difference", 0);
-  compare_fn fn = strcmp(target, "check.expect_eq") == 0 ? part_equal : strcmp(target, "check.expect_close") == 0 ? part_close : part_almost;
-  SN_TRY(compare(&c, fn, in[0], in[1]));
-  return empty_result(i, out);
-}
-
-/* Gives a truth value, and fails where it is false. */
-static sn_status check_eq(void *ctx, sn_diag *d, const sn_instr *i, int n, sn_array *const *in, sn_array **out) {
-  check c = {d, i, 1e-4, 0, 0, true};
-  (void)ctx;
-  if (n != 2) return sn_error(d, i->loc, SN_ERR_SHAPE, "check.eq takes two operands, found %d", n);
-  SN_TRY(compare(&c, part_almost, in[0], in[1]));
-  if (!sn_shape_is_array(i->shape) || i->shape->type != SN_TYPE_PRED) return empty_result(i, out);
+  SN_TRY(sn_stablehlo_check(d, i->loc, target, i->backend_config, in[0], in[1]));
+  if (sn_shape_is_tuple(i->shape) && i->shape->n_elements == 0) return sn_array_create_tuple(0, NULL, out);
+  if (!sn_shape_is_array(i->shape) || i->shape->type != SN_TYPE_PRED) return sn_error(d, i->loc, SN_ERR_SHAPE, "%s gives a truth value or nothing", target);
   SN_TRY(sn_array_create(i->shape, out));
   memset(sn_array_data(*out), 1, sn_array_bytes(*out));
   return SN_OK;
@@ -231,7 +226,7 @@ static sn_status run_in(const parallel *p, sn_module *m, sn_array *const *in, sn
 }
 
 static sn_status run_parallel(void *ctx, sn_diag *d, const sn_instr *i, int n, sn_array *const *in, sn_array **out) {
-  parallel p = {d, i, (int)option(i, "replicas", 1), (int)option(i, "partitions", 1), (int)option(i, "infeed", 0), 0, 0};
+  parallel p = {d, i, (int)option(i->backend_config, "replicas", 1), (int)option(i->backend_config, "partitions", 1), (int)option(i->backend_config, "infeed", 0), 0, 0};
   (void)ctx;
   p.n_programs = p.replicas * p.partitions;
   if (p.n_programs < 1 || i->n_called != p.n_programs + p.n_infeed || n % p.n_programs != 0) return sn_error(d, i->loc, SN_ERR_SHAPE, "run_parallel does not fit its programs and operands");
@@ -244,7 +239,7 @@ static sn_status run_parallel(void *ctx, sn_diag *d, const sn_instr *i, int n, s
 }
 
 static const sn_eval_custom customs[] = {
-    {"check.eq", check_eq, NULL},         {"check.expect_almost_eq", expect, NULL},          {"check.expect_close", expect, NULL},
+    {"check.eq", expect, NULL},           {"check.expect_almost_eq", expect, NULL},          {"check.expect_close", expect, NULL},
     {"check.expect_eq", expect, NULL},    {"interpreter.run_parallel", run_parallel, NULL}, {NULL, NULL, NULL},
 };
 
