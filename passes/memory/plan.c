@@ -368,7 +368,40 @@ static void pack(planner *p, packing *k, size_t n) {
   p->plan->live_bytes = bound;
 }
 
+/* Do all of them come with a slice (sinter.slice)? Then the plan is as written. A module of which some lack one is planned anew. */
+static bool slices_given(value_class *const *v, size_t n) {
+  int64_t offset, bytes;
+  for (size_t k = 0; k < n; k++) {
+    if (!sn_slice_read(v[k]->owner, v[k]->owner_leaf, &offset, &bytes)) return false;
+  }
+  return n > 0;
+}
+
+static sn_status bad_slice(planner *p, const value_class *c, const char *what, const char *other) {
+  sn_error(p->d, c->owner->loc, SN_ERR_VERIFY, "%s: sinter.slice: %s%s", c->owner->name, what, other);
+  sn_hint(p->d, "without any sinter.slice the module is planned anew");
+  return SN_ERR_VERIFY;
+}
+
+static sn_status take_slices(planner *p, value_class *const *v, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    int64_t bytes;
+    value_class *c = v[k];
+    sn_slice_read(c->owner, c->owner_leaf, &c->offset, &bytes);
+    if (bytes < c->bytes) return bad_slice(p, c, "smaller than the value", "");
+    if (c->offset % 64 || c->offset > INT64_MAX / 4 || bytes > INT64_MAX / 4) return bad_slice(p, c, "offsets are multiples of 64 within the address space", "");
+    for (size_t o = 0; o < k; o++) {
+      const value_class *x = v[o];
+      if (x->first > c->last || x->last < c->first || x->offset >= c->offset + c->bytes || c->offset >= x->offset + x->bytes) continue;
+      return bad_slice(p, c, "it overlaps the one of a value that lives at the same time, ", x->owner->name);
+    }
+    if (c->offset + align(c->bytes) > p->plan->arena_bytes) p->plan->arena_bytes = c->offset + align(c->bytes);
+  }
+  return SN_OK;
+}
+
 static sn_status lay_out(planner *p) {
+  sn_status taken = SN_OK;
   size_t n = 0;
   packing k = {sn_alloc_zero(p->n_classes + 1u, sizeof *k.v), sn_alloc_zero(p->n_classes + 1u, sizeof *k.placed), sn_alloc_zero(p->n_classes + 1u, sizeof *k.best),
                sn_alloc_zero(p->n_positions + 3u, sizeof *k.delta)};
@@ -376,12 +409,17 @@ static sn_status lay_out(planner *p) {
   for (uint32_t c = 0; ok && c < p->n_classes; c++) {
     if (find(p, c) == c && p->classes[c].place == SN_PLACE_ARENA && p->classes[c].bytes) k.v[n++] = &p->classes[c];
   }
-  if (ok) pack(p, &k, n);
+  if (ok && slices_given(k.v, n)) {
+    taken = take_slices(p, k.v, n);
+    p->plan->live_bytes = lower_bound(k.v, n, p->n_positions + 1, k.delta);
+  } else if (ok) {
+    pack(p, &k, n);
+  }
   sn_free(k.v);
   sn_free(k.placed);
   sn_free(k.best);
   sn_free(k.delta);
-  return ok ? SN_OK : sn_out_of_memory(p->d, p->n_classes * sizeof *k.v);
+  return ok ? taken : sn_out_of_memory(p->d, p->n_classes * sizeof *k.v);
 }
 
 /* Who is alive where most is. */
@@ -491,9 +529,52 @@ static void print_owner(sn_str *to, const sn_plan_owner *o) {
   sn_str_char(to, '\n');
 }
 
+static bool is_donated(const sn_module *m, uint32_t param, int leaf) {
+  for (int64_t a = 0; a < m->n_aliases; a++) {
+    if (m->aliases[a].operand == param && sn_leaf_at(m->entry->params[param]->shape, m->aliases[a].operand_index) == leaf) return true;
+  }
+  return false;
+}
+
+static bool is_shared(const sn_module *m, int leaf) {
+  for (int64_t a = 0; a < m->n_aliases; a++) {
+    if (sn_leaf_at(m->entry->root->shape, m->aliases[a].output_index) == leaf) return true;
+  }
+  return false;
+}
+
+/* A result leaf of this shape with memory of its own, not taken yet; -1: none. */
+static int matching_result(const sn_module *m, const sn_shape *s, const bool *taken) {
+  const sn_shape *r = m->entry->root->shape;
+  for (int leaf = 0; leaf < sn_shape_leaves(r); leaf++) {
+    if (!taken[leaf] && !is_shared(m, leaf) && sn_shape_equal(sn_shape_leaf(r, leaf), s, SN_EQ_LAYOUT)) return leaf;
+  }
+  return -1;
+}
+
+/* Results that could lie over arguments of their shape, if the caller gave those away. */
+static void print_donation(sn_str *to, const sn_module *m) {
+  bool *taken = sn_alloc_zero((size_t)sn_shape_leaves(m->entry->root->shape) + 1, sizeof *taken);
+  int64_t bytes = 0, n = 0;
+  for (uint32_t k = 0; taken && k < m->entry->n_params; k++) {
+    const sn_shape *shape = m->entry->params[k]->shape;
+    for (int leaf = 0; leaf < sn_shape_leaves(shape); leaf++) {
+      const sn_shape *s = sn_shape_leaf(shape, leaf);
+      int result = sn_shape_is_array(s) && s->rank > 0 && !is_donated(m, k, leaf) ? matching_result(m, s, taken) : -1;
+      if (result < 0) continue;
+      taken[result] = true;
+      bytes += sn_shape_bytes(s);
+      n++;
+    }
+  }
+  sn_free(taken);
+  if (n) sn_str_printf(to, "donating arguments would save up to %lld bytes: %lld have the shape of a result that has memory of its own\n", (long long)bytes, (long long)n);
+}
+
 void sn_plan_print(sn_str *to, const sn_plan *p) {
   sn_str_printf(to, "arguments  %lld bytes\nresults    %lld bytes\nconstants  %lld bytes\narena      %lld bytes\n", (long long)p->argument_bytes,
                 (long long)p->result_bytes, (long long)p->constant_bytes, (long long)p->arena_bytes);
+  print_donation(to, p->module);
   if (p->n_peak == 0) return;
   sn_str_printf(to, "at the peak of the arena:\n");
   for (int k = 0; k < p->n_peak && k < 20; k++) print_owner(to, &p->peak[k]);

@@ -95,6 +95,20 @@ START_TEST(a_value_with_two_homes_is_refused) {
 }
 END_TEST
 
+START_TEST(the_report_says_what_donation_saves) {
+  sn_plan p;
+  sn_str text = {0};
+  sn_module *m = planned("HloModule m\nENTRY e { w = f32[64] parameter(0) g = f32[64] parameter(1) k = f32[] constant(2) t = f32[64] tanh(g) c = f32[64] cosine(g) a = f32[64] atan2(t, c) ROOT n = f32[64] subtract(w, a) }",
+                         "schedule,copy-insertion", &p);
+  sn_plan_print(&text, &p);
+  ck_assert_ptr_nonnull(strstr(text.data, "donating arguments would save up to 256 bytes: 1 have"));
+  ck_assert_ptr_nonnull(strstr(text.data, "at the peak of the arena:"));
+  ck_assert_ptr_nonnull(strstr(text.data, "tanh"));
+  sn_str_finish(&text);
+  sn_module_destroy(m);
+}
+END_TEST
+
 START_TEST(memory_runs_out_while_planning) {
   static const char text[] = "HloModule m ENTRY e { x = f32[64] parameter(0) a = f32[64] tanh(x) b = f32[64] multiply(a, x) c = f32[64] add(b, a) ROOT d = f32[64] negate(c) }";
   sn_module *m = parse(text);
@@ -296,6 +310,7 @@ int main(void) {
   tcase_add_test(t, a_transpose_is_not_done_in_place);
   tcase_add_test(t, a_donated_argument_takes_the_result);
   tcase_add_test(t, a_value_with_two_homes_is_refused);
+  tcase_add_test(t, the_report_says_what_donation_saves);
   tcase_add_test(t, memory_runs_out_while_planning);
   tcase_add_test(t, golden_plans);
   tcase_add_test(t, costs);
