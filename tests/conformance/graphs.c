@@ -27,8 +27,28 @@ static bool same_kind(const sn_instr *a, const sn_instr *b) {
   return strcmp(a->backend_config != NULL ? a->backend_config : "", b->backend_config != NULL ? b->backend_config : "") == 0;
 }
 
+/* The element that all elements of a constant, or of a constant spread out, are; NULL: they differ, or it is something else. */
+static const char *only_element(const sn_instr *i) {
+  if (i->op == SN_OP_BROADCAST) return only_element(sn_instr_operand(i, 0));
+  const sn_array *v = i->op == SN_OP_CONSTANT ? sn_instr_literal(i) : NULL;
+  if (v == NULL || sn_shape_elements(i->shape) == 0) return NULL;
+  const char *data = sn_array_data(v);
+  size_t each = sn_type_bytes(i->shape->type);
+  for (int64_t k = 1; k < sn_shape_elements(i->shape); k++)
+    if (memcmp(data, data + (size_t)k * each, each) != 0) return NULL;
+  return data;
+}
+
+/* Serialising writes a constant that is spread out as one constant. */
+static bool same_splat(const sn_instr *a, const sn_instr *b) {
+  if (!sn_shape_equal(a->shape, b->shape, 0) || !sn_shape_is_array(a->shape)) return false;
+  const char *x = only_element(a), *y = x != NULL ? only_element(b) : NULL;
+  return y != NULL && memcmp(x, y, sn_type_bytes(a->shape->type)) == 0;
+}
+
 static bool alike(graphs *g, const sn_instr *a, const sn_instr *b) {
   if (g->like[a->id] == b) return true;
+  if (a->op == SN_OP_BROADCAST && b->op == SN_OP_CONSTANT && same_splat(a, b)) return true;
   if (!same_kind(a, b)) {
     if (g->to->n == 0) sn_str_printf(g->to, "%s is another instruction: %s", a->name, b->name);
     return false;

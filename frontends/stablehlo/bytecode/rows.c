@@ -48,7 +48,7 @@ static sn_status unknown_vhlo(sn_bc *b, const sn_bc_cursor *c, const char *full)
   const char *suffix = version_suffix(full), *name = full + strlen("vhlo.");
   size_t n = suffix != NULL ? (size_t)(suffix - name) : strlen(name);
   int known = known_version(full, (size_t)(name - full) + n);
-  if (known != 0) {
+  if (known != 0 && suffix != NULL) {
     sn_bc_fail(b, c, SN_ERR_UNSUPPORTED, "expected %.*s of a version up to %d, found version %s, written by %s", (int)n, name, known, suffix + 2, b->producer);
   } else {
     sn_bc_fail(b, c, SN_ERR_UNSUPPORTED, "the op %s is not known in VHLO 0.9 to 1.20; the file was written by %s", full, b->producer);

@@ -140,14 +140,22 @@ static sn_status dimension(sn_bc *b, sn_bc_cursor *c, sn_str *to) {
 
 static sn_status dimension_part(sn_bc *b, sn_bc_cursor *c, sn_str *to) { return part(b, c, "sdy.dimension_sharding", to); }
 
+/* Letters, digits, _ $ . and no digit first: a symbol without quotes. */
+static bool is_bare(const sn_mlir_attr *a) {
+  for (int64_t i = 0; i < a->n; i++) {
+    char c = a->s[i];
+    bool first = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    if (!first && (i == 0 || !((c >= '0' && c <= '9') || c == '$' || c == '.'))) return false;
+  }
+  return a->n != 0;
+}
+
 static sn_status mesh_or_symbol(sn_bc *b, sn_bc_cursor *c, sn_str *to) {
   const sn_mlir_attr *a = NULL;
   SN_TRY(sn_bc_attr(b, c, "a mesh", &a));
   if (a->kind == SN_MA_SYMBOL) {
-    bool bare = a->n != 0;
-    for (int64_t i = 0; i < a->n; i++) bare &= (a->s[i] >= 'a' && a->s[i] <= 'z') || (a->s[i] >= 'A' && a->s[i] <= 'Z') || a->s[i] == '_' || (i != 0 && ((a->s[i] >= '0' && a->s[i] <= '9') || a->s[i] == '$' || a->s[i] == '.'));
     sn_str_char(to, '@');
-    if (bare) sn_str_add(to, a->s);
+    if (is_bare(a)) sn_str_add(to, a->s);
     else quoted(to, a->s, (size_t)a->n);
     return SN_OK;
   }
