@@ -112,21 +112,12 @@ static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *con
   return s;
 }
 
-/* ---- preparing ---- */
-
-/* *out: the target of the device at hand; untouched for the CPU. */
-static sn_status device_target(sn_diag *d, const char *device, char *to, size_t bytes, const char **out) {
-  if (!device || strcmp(device, "cpu") == 0) return SN_OK;
-  SN_TRY(sn_driver_find(device)->target(d, 0, to, bytes));
-  *out = to;
-  return SN_OK;
-}
-
-/* The checks of StableHLO's test programs; the result of check.eq is a truth value behind the operands. */
+/* What has no kernel carries its HLO and is interpreted; the checks of StableHLO's test programs are run here: the result of check.eq is a truth value behind
+ * the operands. */
 static sn_status custom_call(void *ctx, sn_diag *d, const sn_command *m, void *const *buffers) {
   sn_array *a = NULL, *b = NULL;
   sn_loc loc = {m->name, 0, 0};
-  (void)ctx;
+  if (m->hlo) return interpret(ctx, d, m, buffers);
   if (!m->target || !sn_stablehlo_is_check(m->target) || m->n_slices < 2) return sn_error(d, loc, SN_ERR_UNSUPPORTED, "nothing here runs the call to %s", m->target ? m->target : "an unnamed target");
   sn_status s = sn_array_create_borrowed(m->shapes[0], buffers[0], NULL, NULL, &a);
   if (s == SN_OK) s = sn_array_create_borrowed(m->shapes[1], buffers[1], NULL, NULL, &b);
@@ -135,6 +126,16 @@ static sn_status custom_call(void *ctx, sn_diag *d, const sn_command *m, void *c
   sn_array_release(a);
   sn_array_release(b);
   return s;
+}
+
+/* ---- preparing ---- */
+
+/* *out: the target of the device at hand; untouched for the CPU. */
+static sn_status device_target(sn_diag *d, const char *device, char *to, size_t bytes, const char **out) {
+  if (!device || strcmp(device, "cpu") == 0) return SN_OK;
+  SN_TRY(sn_driver_find(device)->target(d, 0, to, bytes));
+  *out = to;
+  return SN_OK;
 }
 
 static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, const char *engine, void **out) {
@@ -150,12 +151,11 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.pool = setup->pool;
   o.interpret = true;
   p->pool = setup->pool;
-  c.custom_call = interpret;
-  c.custom_call_ctx = p;
   o.target = setup->target;
   o.precision = setup->precision;
   c.pool = setup->pool;
   c.custom_call = custom_call;
+  c.custom_call_ctx = p;
   p->donate = setup->donate;
   p->tuple = sn_shape_is_tuple(m->entry->root->shape);
   sn_status s = setup->target ? SN_OK : device_target(d, setup->device, target, sizeof target, &o.target);
