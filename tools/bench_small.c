@@ -61,10 +61,10 @@ static void update(builder *b, weights *w, sn_optimizer_kind kind, sn_tensor los
   sn_grad(loss, w->n, w->w, grads);
   bool adam = kind == SN_ADAM;
   t = adam ? sn_cast(w->step, SN_TYPE_F32) : sn_scalar(b->g, SN_TYPE_F32, 0);
-  sn_tensor rate = sn_optimizer_rate(&o, t);
+  sn_optimizer_scalars c = sn_optimizer_prepare(&o, t);
   for (int i = 0; i < w->n; i++) {
     memcpy(before, w->slots[i], sizeof before);
-    sn_tensor now = sn_optimizer_update(&o, rate, t, w->w[i], grads[i], w->slots[i]);
+    sn_tensor now = sn_optimizer_update(&o, &c, w->w[i], grads[i], w->slots[i]);
     sn_output_aliased(b->g, now, w->names[i], w->w[i]);
     for (int k = 0; adam && k < 2; k++) sn_output_aliased(b->g, w->slots[i][k], k ? "v" : "m", before[k]);
   }

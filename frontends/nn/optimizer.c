@@ -74,13 +74,22 @@ static sn_tensor sgd(const sn_optimizer *o, double decay_rate, sn_tensor rate, s
 /* 1 - beta^(t + 1). As -expm1((t + 1) log beta) with the logarithm taken in double here: beta itself, rounded to f32, would cost 1e-5 at the first step. */
 static sn_tensor bias_correction(sn_tensor t, double beta) { return sn_neg(sn_expm1(sn_mul_c(sn_add_c(t, 1), log(beta)))); }
 
-/* m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) + epsilon, after both moments took the gradient in. */
-static sn_tensor adam_direction(const sn_optimizer *o, sn_tensor t, sn_tensor g, sn_tensor slots[2]) {
+sn_optimizer_scalars sn_optimizer_prepare(const sn_optimizer *o, sn_tensor t) {
+  sn_optimizer_scalars c = {.rate = sn_optimizer_rate(o, t)};
+  if (o->kind == SN_SGD) return c;
+  c.first = sn_reciprocal(bias_correction(t, o->beta1));
+  c.second = sn_reciprocal(sn_sqrt(bias_correction(t, o->beta2)));
+  c.shrink = sn_sub(sn_ones_like(c.rate), sn_mul_c(c.rate, o->weight_decay));
+  if (o->kind != SN_LAMB) c.first = sn_mul(c.first, c.rate);
+  return c;
+}
+
+/* m * first / (sqrt(v) * second + epsilon), after both moments took the gradient in. */
+static sn_tensor adam_direction(const sn_optimizer *o, const sn_optimizer_scalars *c, sn_tensor g, sn_tensor slots[2]) {
   slots[0] = sn_add(sn_mul_c(slots[0], o->beta1), sn_mul_c(g, 1 - o->beta1));
   slots[1] = sn_add(sn_mul_c(slots[1], o->beta2), sn_mul_c(sn_square(g), 1 - o->beta2));
-  sn_tensor c1 = bias_correction(t, o->beta1), c2 = sn_sqrt(bias_correction(t, o->beta2));
-  sn_tensor below = sn_add_c(scaled(sn_sqrt(slots[1]), sn_reciprocal(c2)), o->epsilon);
-  return sn_div(scaled(slots[0], sn_reciprocal(c1)), below);
+  sn_tensor below = sn_add_c(scaled(sn_sqrt(slots[1]), c->second), o->epsilon);
+  return sn_div(scaled(slots[0], c->first), below);
 }
 
 /* ||p|| / ||u||, and 1 where either is zero. */
@@ -90,15 +99,13 @@ static sn_tensor trust_ratio(sn_tensor p, sn_tensor u) {
   return sn_select(usable, sn_div(np, sn_select(usable, nu, one)), one);
 }
 
-sn_tensor sn_optimizer_update(const sn_optimizer *o, sn_tensor rate, sn_tensor t, sn_tensor p, sn_tensor g, sn_tensor slots[2]) {
+sn_tensor sn_optimizer_update(const sn_optimizer *o, const sn_optimizer_scalars *c, sn_tensor p, sn_tensor g, sn_tensor slots[2]) {
   double decay_rate = o->decay_matrices_only && sn_tensor_rank(p) < 2 ? 0 : o->weight_decay;
-  if (o->kind == SN_SGD) return sgd(o, decay_rate, rate, p, g, slots);
+  if (o->kind == SN_SGD) return sgd(o, decay_rate, c->rate, p, g, slots);
   if (o->kind == SN_ADAM && decay_rate != 0) g = sn_add(g, sn_mul_c(p, decay_rate));
-  sn_tensor u = adam_direction(o, t, g, slots);
-  if (o->kind == SN_ADAMW && decay_rate != 0) p = sn_sub(p, scaled(p, sn_mul_c(rate, decay_rate)));
-  if (o->kind == SN_LAMB) {
-    if (decay_rate != 0) u = sn_add(u, sn_mul_c(p, decay_rate));
-    rate = sn_mul(rate, trust_ratio(p, u));
-  }
-  return sn_sub(p, scaled(u, rate));
+  sn_tensor u = adam_direction(o, c, g, slots);
+  if (o->kind == SN_ADAMW && decay_rate != 0) p = scaled(p, c->shrink);
+  if (o->kind != SN_LAMB) return sn_sub(p, u);
+  if (decay_rate != 0) u = sn_add(u, sn_mul_c(p, decay_rate));
+  return sn_sub(p, scaled(u, sn_mul(c->rate, trust_ratio(p, u))));
 }

@@ -155,21 +155,63 @@ static void unscale(sn_step_builder *b, gradients *d, sn_tensor scale, update *u
   }
 }
 
+enum { UPDATE_SCALARS = 4, UPDATE_IN = UPDATE_SCALARS + 4, UPDATE_OUT = 3 };
+
+/* (scalars, parameter, gradient, slots) -> (parameter, slots) */
+static void update_fn(void *ctx, sn_graph *g, int n, const sn_tensor *in, int n_out, sn_tensor *out) {
+  const sn_optimizer *o = ctx;
+  sn_optimizer_scalars c = {in[0], in[1], in[2], in[3]};
+  sn_tensor slots[2] = {in[UPDATE_SCALARS + 2], in[UPDATE_SCALARS + 3]};
+  (void)g, (void)n;
+  out[0] = sn_optimizer_update(o, &c, in[UPDATE_SCALARS], in[UPDATE_SCALARS + 1], slots);
+  for (int k = 1; k < n_out; k++) out[k] = slots[k - 1];
+}
+
+/* The function that updates one parameter, made once for all parameters of a shape. */
+typedef struct update_call {
+  const sn_shape *shape;
+  sn_computation *c;
+} update_call;
+
+static void call_update(sn_step_builder *b, update_call *made, const sn_tensor *in, sn_tensor *out) {
+  const sn_shape *shape = sn_tensor_ok(in[UPDATE_SCALARS]) ? in[UPDATE_SCALARS].instr->shape : NULL;
+  while (shape && made->c && !sn_shape_equal(made->shape, shape, 0)) made++;
+  if (shape && made->c) {
+    sn_op_tuple(b->g, SN_OP_CALL, NULL, UPDATE_IN, in, 0, NULL, 1, &made->c, UPDATE_OUT, out);
+    return;
+  }
+  sn_optimizer o = b->o->optimizer;
+  sn_call(b->g, sn_optimizer_text(o.kind), update_fn, &o, UPDATE_IN, in, UPDATE_OUT, out);
+  if (!sn_tensor_ok(out[0])) return;
+  made->shape = shape;
+  made->c = sn_instr_operand(out[0].instr, 0)->called[0];
+}
+
 /* Slots lie slot-major behind "step", EMA behind them. */
-static void update_params(sn_step_builder *b, const gradients *d, sn_tensor t, update *u) {
+static sn_status update_params(sn_step_builder *b, const gradients *d, const sn_optimizer_scalars *c, update *u) {
   const sn_optimizer *opt = &b->o->optimizer;
   const char *names[2];
   size_t n_slots = (size_t)sn_optimizer_slots(opt, names), nt = b->n_train;
+  update_call *made = SN_NEW_N(b->arena, update_call, nt + 1);
+  if (!made) return sn_out_of_memory(b->d, nt * sizeof *made);
   for (size_t i = 0; i < nt; i++) {
     size_t p = b->train[i];
     sn_tensor slots[2] = {{0}, {0}};
     for (size_t k = 0; k < n_slots; k++) slots[k] = b->states[1 + k * nt + i];
-    u->params[p] = sn_optimizer_update(opt, u->rate, t, b->params[p], d->grads[i], slots);
+    if (n_slots == 2) { /* long enough to be worth a call */
+      sn_tensor in[UPDATE_IN] = {c->rate, c->first, c->second, c->shrink, b->params[p], d->grads[i], slots[0], slots[1]}, out[UPDATE_OUT];
+      call_update(b, made, in, out);
+      u->params[p] = out[0];
+      memcpy(slots, out + 1, sizeof slots);
+    } else {
+      u->params[p] = sn_optimizer_update(opt, c, b->params[p], d->grads[i], slots);
+    }
     for (size_t k = 0; k < n_slots; k++) u->states[1 + k * nt + i] = slots[k];
     if (b->o->ema <= 0) continue;
     size_t e = 1 + n_slots * nt + i;
     u->states[e] = sn_add(sn_mul_c(b->states[e], b->o->ema), sn_mul_c(u->params[p], 1 - b->o->ema));
   }
+  return SN_OK;
 }
 
 /* An overflow changes nothing but the scale, which halves; scale_every good steps double it. */
@@ -184,15 +226,17 @@ static void settle_scale(sn_step_builder *b, update *u) {
   u->states[ig] = sn_select(sn_and(u->finite, sn_not(grow)), good, sn_zeros_like(good));
 }
 
-static void apply(sn_step_builder *b, gradients *d, update *u) {
+static sn_status apply(sn_step_builder *b, gradients *d, update *u) {
   sn_tensor t = sn_cast(b->states[0], SN_TYPE_F32);
   memcpy(u->params, d->updated, b->n_params * sizeof *u->params);
   if (scales_loss(b->o)) unscale(b, d, b->states[state_index(b, "loss_scale")], u);
-  u->rate = sn_optimizer_rate(&b->o->optimizer, t);
+  sn_optimizer_scalars c = sn_optimizer_prepare(&b->o->optimizer, t);
+  u->rate = c.rate;
   if (b->o->optimizer.clip_norm > 0) u->norm = sn_clip_global_norm(b->g, (int)b->n_train, d->grads, b->o->optimizer.clip_norm);
   u->states[0] = sn_add_c(b->states[0], 1);
-  update_params(b, d, t, u);
+  SN_TRY(update_params(b, d, &c, u));
   if (scales_loss(b->o)) settle_scale(b, u);
+  return SN_OK;
 }
 
 static int write_outputs(sn_step_builder *b, const gradients *d, const update *u) {
@@ -214,7 +258,7 @@ static sn_status build(sn_step_builder *b, int *n_metrics) {
   if (scales_loss(b->o)) c.scale = b->states[state_index(b, "loss_scale")];
   if (b->o->accumulate > 1) SN_TRY(accumulate(&c, &d));
   else SN_TRY(differentiate(&c, b->params, b->input, b->labels, c.key, &d));
-  apply(b, &d, &u);
+  SN_TRY(apply(b, &d, &u));
   *n_metrics = write_outputs(b, &d, &u);
   return SN_OK;
 }

@@ -208,8 +208,16 @@ int sn_optimizer_slots(const sn_optimizer *o, const char *names[2]);
 sn_tensor sn_optimizer_rate(const sn_optimizer *o, sn_tensor t);
 /* Scales n gradients so that their common norm is at most `limit`: min(1, limit / (norm + 1e-6)), in place. Returns the norm before. */
 sn_tensor sn_clip_global_norm(sn_graph *g, int n, sn_tensor *grads, double limit);
-/* One parameter's new value; slots[] are read and replaced. t as above. */
-sn_tensor sn_optimizer_update(const sn_optimizer *o, sn_tensor rate, sn_tensor t, sn_tensor param, sn_tensor grad, sn_tensor slots[2]);
+/* What the updates of all parameters share at step t (as above), computed once; all but the rate are empty for sgd. */
+typedef struct sn_optimizer_scalars {
+  sn_tensor rate;   /* sn_optimizer_rate */
+  sn_tensor first;  /* 1 / (1 - beta1^(t + 1)), times the rate but for lamb */
+  sn_tensor second; /* 1 / sqrt(1 - beta2^(t + 1)) */
+  sn_tensor shrink; /* 1 - rate * weight_decay: of adamw */
+} sn_optimizer_scalars;
+sn_optimizer_scalars sn_optimizer_prepare(const sn_optimizer *o, sn_tensor t);
+/* One parameter's new value; slots[] are read and replaced. */
+sn_tensor sn_optimizer_update(const sn_optimizer *o, const sn_optimizer_scalars *c, sn_tensor param, sn_tensor grad, sn_tensor slots[2]);
 
 /* ---- steps as modules ------------------------------------------------------------------------------------------------------------ */
 

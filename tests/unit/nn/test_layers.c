@@ -281,8 +281,9 @@ START_TEST(lamb_step) {
   o.rate = 0.1;
   o.weight_decay = 0.01;
   begin(true);
-  sn_tensor slots[2] = {sn_full(g, SN_TYPE_F32, SN_DIMS(4), 0), sn_full(g, SN_TYPE_F32, SN_DIMS(4), 0)}, zero = sn_scalar(g, SN_TYPE_F32, 0);
-  sn_output(g, sn_optimizer_update(&o, sn_scalar(g, SN_TYPE_F32, 0.1), zero, sn_constant_data(g, SN_TYPE_F32, SN_DIMS(4), p), sn_constant_data(g, SN_TYPE_F32, SN_DIMS(4), grad), slots), "p");
+  sn_tensor slots[2] = {sn_full(g, SN_TYPE_F32, SN_DIMS(4), 0), sn_full(g, SN_TYPE_F32, SN_DIMS(4), 0)};
+  sn_optimizer_scalars c = sn_optimizer_prepare(&o, sn_scalar(g, SN_TYPE_F32, 0));
+  sn_output(g, sn_optimizer_update(&o, &c, sn_constant_data(g, SN_TYPE_F32, SN_DIMS(4), p), sn_constant_data(g, SN_TYPE_F32, SN_DIMS(4), grad), slots), "p");
   sn_array *out = end(NULL);
   double u[4], np = 0, nu = 0;
   for (int i = 0; i < 4; i++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,7 +53,7 @@ START_TEST(presets) {
 }
 END_TEST
 
-/* The step of the ViT experiment: no larger than JAX's own lowered module (5,956 instructions over all computations), without custom calls. */
+/* The step of the ViT experiment, under every optimiser: no larger than JAX's own lowered module (5,956 instructions over all computations), without custom calls. */
 START_TEST(vit_b16_step) {
   sn_diag *d;
   sn_model *m;
@@ -60,19 +61,26 @@ START_TEST(vit_b16_step) {
   sn_step s;
   sn_step_options o;
   uint32_t n = 0;
+  double best = INFINITY;
   ck_assert_int_eq(sn_diag_create(&d), SN_OK);
   must(d, create(d, "vit-b16", NULL, &m));
   must(d, sn_model_declare(d, sn_model_get_spec(m), &t));
   sn_step_options_init(&o);
-  double start = sn_time();
-  must(d, sn_train_step_build(d, sn_model_get_spec(m), t, &o, &s));
-  printf("vit-b16, batch 32: built and differentiated in %.1f ms\n", 1e3 * (sn_time() - start));
+  sn_optimizer_init(&o.optimizer, (sn_optimizer_kind)_i);
+  o.optimizer.weight_decay = _i == SN_SGD ? 0 : 0.01;
+  for (int k = 0; k < 5; k++) { /* the best of them: others may use the machine */
+    double start = sn_time();
+    if (k) sn_step_finish(&s);
+    must(d, sn_train_step_build(d, sn_model_get_spec(m), t, &o, &s));
+    best = fmin(best, sn_time() - start);
+  }
   SN_FOR_COMPUTATIONS(c, s.module) {
     n += c->n_instrs;
     SN_FOR_INSTRS(i, c) ck_assert_int_ne(i->op, SN_OP_CUSTOM_CALL);
   }
+  printf("vit-b16, batch 32, %s: %u instructions, built and differentiated in %.1f ms\n", sn_optimizer_text((sn_optimizer_kind)_i), n, 1e3 * best);
   ck_assert_msg(n <= 5956, "%u instructions", n);
-  printf("vit-b16, batch 32: %u instructions\n", n);
+  must(d, sn_module_verify(d, s.module, 0));
   sn_step_finish(&s);
   sn_params_destroy(t);
   sn_model_destroy(m);
@@ -145,7 +153,7 @@ TCase *models_tests(void) {
   TCase *t = tcase_create("models");
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_loop_test(t, presets, 0, (int)(sizeof sizes / sizeof *sizes));
-  tcase_add_test(t, vit_b16_step);
+  tcase_add_loop_test(t, vit_b16_step, 0, SN_OPTIMIZER_COUNT);
   tcase_add_loop_test(t, bad_configurations, 0, (int)(sizeof faults / sizeof *faults));
   tcase_add_test(t, names_that_do_not_fit);
   tcase_add_test(t, configuration_round_trip);
