@@ -174,18 +174,23 @@ static sn_status kernel_or_host_command(compile *c, const sn_instr *i) {
   return s == SN_ERR_UNSUPPORTED ? host_command(c, i, SN_COMMAND_INTERPRET) : kernel_command(c, i); /* a second failure is reported */
 }
 
+static sn_status unsupported(compile *c, const sn_instr *i) {
+  sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: %s cannot be compiled yet", i->name, sn_opcode_text(i->op));
+  sn_hint(c->d, "run the module with --engine=interpreter");
+  return SN_ERR_UNSUPPORTED;
+}
+
+/* Numbers that a run draws one after the other: the host keeps count. */
+static sn_status draw_command(compile *c, const sn_instr *i) {
+  return c->o->interpret && all_static(i) ? host_command(c, i, SN_COMMAND_INTERPRET) : unsupported(c, i);
+}
+
 /* ---- dispatch ---- */
 
 static sn_status nothing(compile *c, const sn_instr *i) {
   (void)c;
   (void)i;
   return SN_OK;
-}
-
-static sn_status unsupported(compile *c, const sn_instr *i) {
-  sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: %s cannot be compiled yet", i->name, sn_opcode_text(i->op));
-  sn_hint(c->d, "run the module with --engine=interpreter");
-  return SN_ERR_UNSUPPORTED;
 }
 
 static const struct {
@@ -201,6 +206,8 @@ static const struct {
     {SN_OP_CONDITIONAL, conditional_command},
     {SN_OP_CALL, call_command},
     {SN_OP_CUSTOM_CALL, custom_command},
+    {SN_OP_RNG, draw_command},
+    {SN_OP_RNG_GET_AND_UPDATE_STATE, draw_command},
 };
 
 static bool same_layout(const sn_instr *i) { return sn_shape_equal(i->shape, sn_operand_shape(i, 0), SN_EQ_LAYOUT | SN_EQ_MINOR_TO_MAJOR_ONLY); }

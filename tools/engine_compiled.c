@@ -22,6 +22,8 @@ typedef struct compiled {
   sn_pool *pool;
   sn_program *program;
   sn_context *context;
+  uint64_t seed;
+  sn_eval_draws draws; /* of the call under way */
   bool donate;
   bool tuple; /* the root is one */
   uint32_t n_results;
@@ -105,6 +107,8 @@ static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *con
   }
   sn_eval_options_init(&o);
   o.pool = p->pool;
+  o.seed = p->seed;
+  o.draws = &p->draws;
   if (s == SN_OK) s = sn_eval(d, m, &o, (int)n, args, &out);
   if (s == SN_OK) store_leaves(c, out, &n, buffers);
   sn_array_release(out);
@@ -151,6 +155,7 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.pool = setup->pool;
   o.interpret = true;
   p->pool = setup->pool;
+  o.passes.seed = p->seed = setup->seed;
   o.target = setup->target;
   o.precision = setup->precision;
   c.pool = setup->pool;
@@ -199,6 +204,7 @@ sn_status sn_engine_compiled_call(sn_diag *d, void *program, int n, sn_array *co
     return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the program takes %u arrays, %u were given", sn_program_n_arguments(p->program), n_leaves);
   }
   for (uint32_t k = 0; !p->donate && k < n_leaves; k++) sn_array_retain(p->args[k]);
+  sn_eval_draws_init(&p->draws, p->seed);
   sn_status s = sn_context_call(d, p->context, p->args, p->results);
   for (uint32_t k = 0; !p->donate && k < n_leaves; k++) sn_array_release(p->args[k]);
   if (s != SN_OK) return s;

@@ -10,6 +10,7 @@ const sn_option sn_options_passes[] = {
     {"layout", 0, SN_OPT_CHOICE, "auto|nhwc|nchw", "auto", "layout of convolutions", 0, 0},
     {"attention", 0, SN_OPT_CHOICE, "fused|eager", "fused", "attention as one kernel, or as it was written", 0, 0},
     {"memory-limit", 0, SN_OPT_SIZE, "SIZE", NULL, "recompute values to stay below this many bytes", 0, 0},
+    {"seed", 0, SN_OPT_INT, "N", "0", "of the module's own random state: what `rng` draws", 0, 9e15},
     {"limit", 0, SN_OPT_TEXT, "PASS:N", NULL, "let PASS apply at most N rewrites", 0, 0},
     {"disable-pass", 0, SN_OPT_LIST, "PASS", NULL, "leave a pass out; may be given several times", 0, 0},
     {"stop-after", 0, SN_OPT_TEXT, "PASS[#K]", NULL, "stop behind the K-th run of PASS, the first by default", 0, 0},
@@ -29,6 +30,7 @@ sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out
   p->layout = sn_opt_text(o, "layout");
   p->attention = sn_opt_text(o, "attention");
   p->memory_limit = sn_opt_int(o, "memory-limit");
+  p->seed = (uint64_t)sn_opt_int(o, "seed");
   p->limit = sn_opt_text(o, "limit");
   p->stop_after = sn_opt_text(o, "stop-after");
   p->verify_each = sn_opt_flag(o, "verify-each");

@@ -24,7 +24,6 @@ static const sn_option own[] = {
     {"partitions", 0, SN_OPT_INT, "N", "0", "partitions to run; 0: as the module, or the golden index, says", 0, 4096},
     {"trace", 0, SN_OPT_MAYBE, "REGEX", NULL, "print a summary of each instruction's result; only names that match", 0, 0},
     {"stop-at-nan", 0, SN_OPT_FLAG, NULL, NULL, "stop at the first instruction that makes a NaN out of none", 0, 0},
-    {"seed", 0, SN_OPT_INT, "N", "0", "of the module's own random state", 0, 0},
     {"passes", 0, SN_OPT_TEXT, "A,B,…", NULL, "run these passes first", 0, 0},
     {"pipeline", 0, SN_OPT_CHOICE, "cpu|cuda|op-by-op", NULL, "run a pipeline first", 0, 0},
     {"split", 0, SN_OPT_FLAG, NULL, "on", "treat what stands between `// -----` lines as modules of their own", 0, 0},

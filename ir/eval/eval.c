@@ -300,6 +300,8 @@ sn_status sn_ev_apply(sn_ev_ctx *e, const sn_instr *i, const sn_computation *c, 
 
 /* ---- processes ---- */
 
+void sn_eval_draws_init(sn_eval_draws *w, uint64_t seed) { *w = (sn_eval_draws){.state = {seed, 0}}; }
+
 static sn_status world_create(sn_diag *d, const sn_module *m, const sn_eval_options *o, int replicas, int partitions,
                               sn_ev_world *w) {
   (void)m;
@@ -323,7 +325,8 @@ static sn_status world_create(sn_diag *d, const sn_module *m, const sn_eval_opti
     e->process = p;
     e->replica = p / partitions;
     e->partition = p % partitions;
-    e->state_counter[0] = o->seed; /* replicas draw the same numbers, as a compiled program does */
+    sn_eval_draws_init(&e->draws, o->seed); /* replicas draw the same numbers, as a compiled program does */
+    if (o->draws && w->n == 1) e->draws = *o->draws;
   }
   return SN_OK;
 }
@@ -428,6 +431,7 @@ static sn_status run_computation(sn_diag *d, const sn_computation *c, const sn_e
     out[p] = w.procs[p].result;
     w.procs[p].result = NULL;
   }
+  if (o->draws && w.n == 1) *o->draws = w.procs[0].draws;
   sn_ev_world_finish(&w);
   return s;
 }

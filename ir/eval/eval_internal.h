@@ -45,9 +45,8 @@ typedef struct sn_ev_ctx {
   int n_enter_args;
   bool blocked; /* or: come back when others have moved */
   int infeed_cursor;
-  uint64_t rng_counter;
-  uint64_t state_counter[2]; /* of rng-get-and-update-state, 128 bits */
-  int nested;                /* applied computations around: collectives cannot meet in there */
+  sn_eval_draws draws;
+  int nested; /* applied computations around: collectives cannot meet in there */
   sn_array *result;
 } sn_ev_ctx;
 

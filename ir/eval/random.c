@@ -147,7 +147,7 @@ sn_status sn_eval_rng_bit_generator(sn_ev_ctx *e, const sn_instr *i, sn_array *c
 /* 53 bits in [0, 1). */
 static double uniform(sn_ev_ctx *e) {
   uint32_t x[4];
-  philox(e->o->seed, e->rng_counter++, (uint64_t)e->process, x);
+  philox(e->o->seed, e->draws.counter++, (uint64_t)e->process, x);
   return (double)((uint64_t)x[0] << 21 ^ x[1] >> 11) * 0x1p-53;
 }
 
@@ -178,9 +178,9 @@ sn_status sn_eval_rng(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_a
 sn_status sn_eval_rng_state(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out) {
   (void)in;
   SN_TRY(sn_ev_new_zero(e, i, i->shape, out));
-  if (i->shape->type != SN_TYPE_U64 || sn_array_bytes(*out) < sizeof e->state_counter)
+  if (i->shape->type != SN_TYPE_U64 || sn_array_bytes(*out) < sizeof e->draws.state)
     return sn_ev_error(e, i, SN_ERR_SHAPE, "gives u64[2]");
-  memcpy(sn_array_data(*out), e->state_counter, sizeof e->state_counter);
-  add_128(&e->state_counter[0], &e->state_counter[1], (uint64_t)sn_instr_int(i, SN_ATTR_DELTA));
+  memcpy(sn_array_data(*out), e->draws.state, sizeof e->draws.state);
+  add_128(&e->draws.state[0], &e->draws.state[1], (uint64_t)sn_instr_int(i, SN_ATTR_DELTA));
   return SN_OK;
 }

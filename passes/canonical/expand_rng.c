@@ -6,8 +6,9 @@
  *   three-fry, 64 bits         a counter an element
  *   philox                     a counter of 128 bits for four words (two of 64 bits), flat
  *
- * `rng` and the state of `rng-get-and-update-state` belong to a run: in the entry, where each runs once, their place in the sequence is known, so they become numbers of
- * the run with seed 0. Inside loops they stay. */
+ * `rng` and the state of `rng-get-and-update-state` belong to a run. Where all of them stand in the entry, so that each runs once and its place in the sequence is known,
+ * they become the numbers that a run with the options' seed draws. Where one stands in a loop or a branch all stay, in the order in which they stand: whoever runs them
+ * keeps count. */
 #include "passes_internal.h"
 
 typedef struct words { /* u32 vectors */
@@ -214,9 +215,12 @@ static sn_status expand_bits(sn_pass_ctx *pc, sn_instr *i) {
 
 /* ---- rng ---- */
 
-/* 53 bits in [0, 1) of counter `at` + `each` k for element k. */
-static sn_instr *uniform(gen *g, uint64_t at, uint64_t each) {
-  sn_instr *k = count(g), *zero = same(g, k, 0), *key = sn_build_scalar_i64(&g->b, SN_TYPE_U64, 0);
+typedef struct draws { uint64_t seed, counter, state[2]; } draws;
+
+/* 53 bits in [0, 1) of the counter `after` further on, + `each` k for element k. */
+static sn_instr *uniform(gen *g, const draws *w, uint64_t after, uint64_t each) {
+  uint64_t at = w->counter + after;
+  sn_instr *k = count(g), *zero = same(g, k, 0), *key = sn_build_scalar_i64(&g->b, SN_TYPE_U64, (int64_t)w->seed);
   words x = philox(g, key, plus(g, op2(g, SN_OP_MULTIPLY, k, same(g, k, each)), at), zero);
   sn_instr *hi = shift(g, SN_OP_SHIFT_LEFT, sn_build_convert(&g->b, x.v[0], SN_TYPE_U64), 21);
   sn_instr *bits = op2(g, SN_OP_XOR, hi, sn_build_convert(&g->b, shift(g, SN_OP_SHIFT_RIGHT_LOGICAL, x.v[1], 11), SN_TYPE_U64));
@@ -225,8 +229,8 @@ static sn_instr *uniform(gen *g, uint64_t at, uint64_t each) {
 }
 
 /* a + b sqrt(-2 log(1 - u)) cos(2 pi v): Box and Muller. */
-static sn_instr *normal(gen *g, uint64_t at, sn_instr *a, sn_instr *b) {
-  sn_instr *u = uniform(g, at, 2), *v = uniform(g, at + 1, 2);
+static sn_instr *normal(gen *g, const draws *w, sn_instr *a, sn_instr *b) {
+  sn_instr *u = uniform(g, w, 0, 2), *v = uniform(g, w, 1, 2);
   if (!u || !v) return NULL;
   sn_instr *log = sn_build_unary(&g->b, SN_OP_LOG, op2(g, SN_OP_SUBTRACT, sn_build_full_like(&g->b, u, 1), u));
   sn_instr *r = sn_build_unary(&g->b, SN_OP_SQRT, op2(g, SN_OP_MULTIPLY, sn_build_full_like(&g->b, u, -2), log));
@@ -245,47 +249,97 @@ static sn_instr *rounded(gen *g, sn_instr *v, sn_instr *a, sn_instr *b, sn_type 
   return sn_build_select(&g->b, op2(g, SN_OP_AND, beyond, real), sn_build_convert(&g->b, a, t), r);
 }
 
-static sn_status expand_rng(sn_pass_ctx *pc, sn_instr *i, uint64_t *counter) {
+static bool is_draw(const sn_instr *i) { return i->op == SN_OP_RNG || i->op == SN_OP_RNG_GET_AND_UPDATE_STATE; }
+static bool is_normal(const sn_instr *i) { return sn_instr_int(i, SN_ATTR_DISTRIBUTION) == SN_DISTRIBUTION_NORMAL; }
+
+static bool draw_fits(const sn_instr *i) {
+  sn_type t = i->shape->type;
+  if (!sn_shape_is_array(i->shape) || !sn_shape_is_static(i->shape) || i->n_control) return false;
+  if (i->op == SN_OP_RNG_GET_AND_UPDATE_STATE) return t == SN_TYPE_U64 && i->shape->rank == 1 && i->shape->dims[0] == 2;
+  return !sn_type_is_complex(t) && (!is_normal(i) || sn_type_is_float(t)) && sn_shape_elements(i->shape) > 0;
+}
+
+static sn_status expand_rng(sn_pass_ctx *pc, sn_instr *i, draws *w) {
   gen g = {.n = sn_shape_elements(i->shape)};
-  bool is_normal = sn_instr_int(i, SN_ATTR_DISTRIBUTION) == SN_DISTRIBUTION_NORMAL;
-  uint64_t at = *counter;
-  *counter += (uint64_t)g.n * (is_normal ? 2 : 1);
-  if (sn_type_is_complex(i->shape->type) || (is_normal && !sn_type_is_float(i->shape->type)) || i->n_control || g.n == 0 || !sn_pass_may(pc)) return SN_OK;
+  bool two = is_normal(i);
   sn_builder_init_at(&g.b, pc->diag, i);
   sn_instr *a = stretch(&g, sn_build_convert(&g.b, sn_instr_operand(i, 0), SN_TYPE_F64)), *b = stretch(&g, sn_build_convert(&g.b, sn_instr_operand(i, 1), SN_TYPE_F64));
-  sn_instr *v = is_normal ? normal(&g, at, a, b) : op2(&g, SN_OP_ADD, a, op2(&g, SN_OP_MULTIPLY, uniform(&g, at, 1), op2(&g, SN_OP_SUBTRACT, b, a)));
-  sn_instr *by = sn_build_reshape(&g.b, rounded(&g, v, a, b, i->shape->type, is_normal), i->shape->rank, i->shape->dims);
+  sn_instr *v = two ? normal(&g, w, a, b) : op2(&g, SN_OP_ADD, a, op2(&g, SN_OP_MULTIPLY, uniform(&g, w, 0, 1), op2(&g, SN_OP_SUBTRACT, b, a)));
+  sn_instr *by = sn_build_reshape(&g.b, rounded(&g, v, a, b, i->shape->type, two), i->shape->rank, i->shape->dims);
   SN_TRY(g.b.status);
+  w->counter += (uint64_t)g.n * (two ? 2 : 1);
   SN_TRY(sn_pass_replace(pc, i, by));
   sn_instr_erase(i);
   return SN_OK;
 }
 
-static sn_status expand_state(sn_pass_ctx *pc, sn_instr *i, uint64_t *state) {
+static sn_status expand_state(sn_pass_ctx *pc, sn_instr *i, draws *w) {
   static const int64_t one = 1;
-  uint64_t v[2] = {state[0], state[1]}, delta = (uint64_t)sn_instr_int(i, SN_ATTR_DELTA);
+  uint64_t delta = (uint64_t)sn_instr_int(i, SN_ATTR_DELTA);
   sn_builder b;
   sn_instr *parts[2];
-  state[0] += delta;
-  state[1] += state[0] < delta;
-  if (i->shape->type != SN_TYPE_U64 || i->shape->rank != 1 || i->shape->dims[0] != 2 || i->n_control || !sn_pass_may(pc)) return SN_OK;
   sn_builder_init_at(&b, pc->diag, i);
-  for (int k = 0; k < 2; k++) parts[k] = sn_build_reshape(&b, sn_build_scalar_i64(&b, SN_TYPE_U64, (int64_t)v[k]), 1, &one);
+  for (int k = 0; k < 2; k++) parts[k] = sn_build_reshape(&b, sn_build_scalar_i64(&b, SN_TYPE_U64, (int64_t)w->state[k]), 1, &one);
   sn_instr *by = sn_build_concatenate(&b, 2, parts, 0);
   SN_TRY(b.status);
+  w->state[0] += delta;
+  w->state[1] += w->state[0] < delta;
   SN_TRY(sn_pass_replace(pc, i, by));
   sn_instr_erase(i);
+  return SN_OK;
+}
+
+/* Does running the instruction draw? Called computations stand before their callers, so `draws_in` knows them. */
+static bool runs_draw(const sn_instr *i, const bool *draws_in) {
+  if (is_draw(i)) return true;
+  for (uint16_t k = 0; k < i->n_called; k++) {
+    if (draws_in[i->called[k]->id]) return true;
+  }
+  return false;
+}
+
+/* Control edges from each to the next. */
+static sn_status keep_order(sn_pass_ctx *pc, sn_module *m, const bool *draws_in) {
+  SN_FOR_COMPUTATIONS(c, m) {
+    sn_instr *last = NULL;
+    SN_FOR_INSTRS(i, c) {
+      if (!runs_draw(i, draws_in)) continue;
+      bool ordered = last == NULL;
+      for (uint16_t k = 0; k < i->n_control && !ordered; k++) ordered = i->control[k] == last;
+      if (!ordered) {
+        if (sn_instr_add_control(i, last) != SN_OK) return sn_out_of_memory(pc->diag, sizeof last);
+        pc->changed = true;
+      }
+      last = i;
+    }
+  }
+  return SN_OK;
+}
+
+static sn_status expand_draws(sn_pass_ctx *pc, sn_module *m) {
+  bool *draws_in = SN_NEW_N(pc->scratch, bool, m->n_comp_ids + 1), all = true, any = false;
+  if (!draws_in) return sn_out_of_memory(pc->diag, m->n_comp_ids);
+  SN_FOR_COMPUTATIONS(c, m) {
+    SN_FOR_INSTRS(i, c) {
+      if (!runs_draw(i, draws_in)) continue;
+      draws_in[c->id] = any = true;
+      if (c != m->entry || !is_draw(i) || !draw_fits(i)) all = false;
+    }
+  }
+  if (!any) return SN_OK;
+  if (!all || !sn_pass_may(pc)) return keep_order(pc, m, draws_in);
+  draws w = {.seed = pc->options->seed, .state = {pc->options->seed, 0}};
+  SN_FOR_INSTRS_SAFE(i, m->entry) {
+    if (is_draw(i)) SN_TRY(i->op == SN_OP_RNG ? expand_rng(pc, i, &w) : expand_state(pc, i, &w));
+  }
   return SN_OK;
 }
 
 sn_status sn_pass_expand_rng(sn_pass_ctx *pc, sn_module *m) {
-  uint64_t counter = 0, state[2] = {0, 0};
   SN_FOR_COMPUTATIONS(c, m) {
     SN_FOR_INSTRS_SAFE(i, c) {
       if (i->op == SN_OP_RNG_BIT_GENERATOR && bits_fit(i) && sn_pass_may(pc)) SN_TRY(expand_bits(pc, i));
-      else if (i->op == SN_OP_RNG && c == m->entry && sn_shape_is_static(i->shape)) SN_TRY(expand_rng(pc, i, &counter));
-      else if (i->op == SN_OP_RNG_GET_AND_UPDATE_STATE && c == m->entry) SN_TRY(expand_state(pc, i, state));
     }
   }
-  return SN_OK;
+  return expand_draws(pc, m);
 }

@@ -97,6 +97,7 @@ typedef struct sn_pass_options {
   const char *layout;             /* "auto", "nhwc", "nchw" */
   const char *attention;          /* "fused", "eager" */
   int64_t memory_limit;           /* bytes; 0: none */
+  uint64_t seed;                  /* of the numbers that `rng` draws */
   bool verify_each;
   const char *const *disable;     /* pass names; ends with NULL; or NULL */
   const char *limit;              /* "PASS:N" or NULL */

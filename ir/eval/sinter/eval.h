@@ -23,6 +23,9 @@ typedef struct sn_eval_event {
 typedef sn_status (*sn_eval_custom_fn)(void *ctx, sn_diag *d, const sn_instr *i, int n, sn_array *const *operands, sn_array **out);
 typedef struct sn_eval_custom { const char *target; sn_eval_custom_fn fn; void *ctx; } sn_eval_custom;
 
+/* Where the module's own random numbers stand: how many `rng` has drawn; the state of rng-get-and-update-state. */
+typedef struct sn_eval_draws { uint64_t counter, state[2]; } sn_eval_draws;
+
 typedef struct sn_eval_options {
   size_t struct_size;
   sn_pool *pool;               /* NULL: one thread. The bits do not depend on it. */
@@ -41,7 +44,9 @@ typedef struct sn_eval_options {
   int n_infeed;
   void (*outfeed)(void *ctx, int process, const sn_array *value);
   void *outfeed_ctx;
+  sn_eval_draws *draws;        /* one process only: where a run in pieces goes on, and where this piece ended; NULL: at the beginning. Begin with sn_eval_draws_init */
 } sn_eval_options;
+void sn_eval_draws_init(sn_eval_draws *w, uint64_t seed);
 void sn_eval_options_init(sn_eval_options *o);
 
 /* Runs the entry with n arguments (one per parameter; shapes must match), for a module of one process. *out: the root's value (a tuple array when it is one).
