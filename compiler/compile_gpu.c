@@ -37,9 +37,33 @@ static sn_status emit_all(compile *c, sn_gpu_kernel ***out) {
   if (!all) return sn_out_of_memory(c->d, c->n_kernels * sizeof *all);
   for (uint32_t i = 0; i < c->n_kernels; i++) {
     if (!(all[i] = SN_NEW(c->arena, sn_gpu_kernel))) return sn_out_of_memory(c->d, sizeof **all);
-    SN_TRY(sn_gpu_emit(c->d, c->arena, c->kernels[i], &c->target, all[i]));
+    SN_TRY(sn_gpu_emit(c->d, c->arena, c->kernels[i], &c->target, SN_GPU_AS_IS, all[i]));
   }
   *out = all;
+  return SN_OK;
+}
+
+static int spilled(const sn_gpu_kernel *g) {
+  int bytes = 0;
+  for (int p = 0; p < g->n_phases; p++) bytes += g->phases[p].spill_bytes > 0 ? g->phases[p].spill_bytes : 0;
+  return bytes;
+}
+
+/* Kernels whose registers did not suffice are compiled again by the next schedule; the better of both stays. */
+static sn_status replace_spilling(compile *c, sn_nvrtc *nvrtc, sn_gpu_schedule schedule, sn_gpu_kernel **all) {
+  sn_gpu_kernel **again = SN_NEW_N(c->arena, sn_gpu_kernel *, c->n_kernels + 1);
+  uint32_t *at = SN_NEW_N(c->arena, uint32_t, c->n_kernels + 1), n = 0;
+  if (!again || !at) return sn_out_of_memory(c->d, c->n_kernels * sizeof *again);
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    if (spilled(all[i]) == 0) continue;
+    if (!(again[n] = SN_NEW(c->arena, sn_gpu_kernel))) return sn_out_of_memory(c->d, sizeof **again);
+    SN_TRY(sn_gpu_emit(c->d, c->arena, c->kernels[i], &c->target, schedule, again[n]));
+    at[n++] = i;
+  }
+  if (n) SN_TRY(sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, &c->target, (int)n, again));
+  for (uint32_t i = 0; i < n; i++) {
+    if (spilled(again[i]) < spilled(all[at[i]])) all[at[i]] = again[i];
+  }
   return SN_OK;
 }
 
@@ -48,6 +72,7 @@ static sn_status compile_all(compile *c, sn_gpu_kernel **all) {
   if (c->n_kernels == 0) return SN_OK;
   SN_TRY(sn_nvrtc_open(c->d, &nvrtc));
   sn_status s = sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, &c->target, (int)c->n_kernels, all);
+  for (int schedule = SN_GPU_AS_IS + 1; schedule < SN_GPU_SCHEDULES && s == SN_OK; schedule++) s = replace_spilling(c, nvrtc, (sn_gpu_schedule)schedule, all);
   sn_nvrtc_close(nvrtc);
   return s;
 }
@@ -109,8 +134,9 @@ static sn_status make_program(compile *c, sn_gpu_kernel *const *all, sn_program 
 static void print_resources(sn_str *to, const sn_gpu_kernel *g) {
   for (int f = 0; f < g->n_phases; f++) {
     const sn_gpu_phase *p = &g->phases[f];
-    sn_str_printf(to, "%-40s %8lld x %4d threads  %3d registers  %d bytes spilled  %d bytes stack  %lld + %d bytes shared", p->entry, (long long)p->blocks, p->threads, p->registers,
-                  p->spill_bytes, p->local_bytes, (long long)p->shared_bytes, p->static_shared_bytes);
+    sn_str_printf(to, "%-40s %8lld x %4d threads  %3d registers  %d bytes spilled  %d bytes stack  %lld + %d bytes shared  %d resident", p->entry, (long long)p->blocks, p->threads,
+                  p->registers, p->spill_bytes, p->local_bytes, (long long)p->shared_bytes, p->static_shared_bytes, p->resident);
+    if (g->schedule) sn_str_printf(to, "  schedule %d", g->schedule);
     if (p->scratch_bytes) sn_str_printf(to, "  %lld bytes scratch", (long long)p->scratch_bytes);
     sn_str_char(to, '\n');
   }

@@ -101,3 +101,17 @@ bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int 
   }
   return found;
 }
+
+/* ---- how many blocks fit: NVIDIA's "CUDA C++ Programming Guide", compute capabilities ---- */
+
+enum { SM_REGISTERS = 65536, REGISTER_UNIT = 256 /* of a warp */, PARTITIONS = 4, BLOCK_RESERVE = 1024 /* bytes of shared memory the system takes of each block */ };
+
+int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p) {
+  if (p->registers <= 0 || p->threads <= 0) return 0;
+  int warps = (p->threads + 31) / 32, of_warp = (p->registers * 32 + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
+  int most = SM_REGISTERS / PARTITIONS / of_warp * PARTITIONS / warps, threads = (t->sm_threads ? t->sm_threads : 1536) / (32 * warps);
+  int64_t shared = (t->l1_bytes + BLOCK_RESERVE) / (p->shared_bytes + (p->static_shared_bytes > 0 ? p->static_shared_bytes : 0) + BLOCK_RESERVE);
+  if (threads < most) most = threads;
+  if (t->sm_blocks && t->sm_blocks < most) most = t->sm_blocks;
+  return shared < most ? (int)shared : most;
+}

@@ -223,7 +223,7 @@ static void emit_body(gpu_emit *e, const sn_kphase *p, sn_gpu_phase *out, const 
 
 static void signature(gpu_emit *e, sn_str *to, const sn_gpu_phase *p) {
   bool comma = false;
-  sn_str_printf(to, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(", p->threads, p->entry);
+  sn_str_printf(to, "extern \"C\" __global__ void __launch_bounds__(%d%s)\n%s(", p->threads, e->schedule == SN_GPU_AS_IS ? "" : ", 1", p->entry);
   for (int b = 0; b < e->k->n_buffers; b++) {
     const sn_kbuffer *kb = &e->k->buffers[b];
     if (!is_argument(kb)) continue;
@@ -300,7 +300,7 @@ static sn_status emit_unit(gpu_emit *e, sn_gpu_kernel *out, sn_str *unit, sn_str
   return out->source ? SN_OK : sn_out_of_memory(e->d, unit->n);
 }
 
-sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_kernel *out) {
+sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_schedule schedule, sn_gpu_kernel *out) {
   sn_str unit = {0}, phases = {0};
   gpu_emit e;
   memset(out, 0, sizeof *out);
@@ -309,6 +309,8 @@ sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_targ
   e.arena = a;
   e.k = k;
   e.target = t;
+  e.schedule = schedule;
+  out->schedule = schedule;
   e.thread_var = -1;
   e.buffers = SN_NEW_N(a, gpu_buffer, k->n_buffers + 1);
   e.names = SN_NEW_N(a, const char *, (size_t)k->n_values + 1);

@@ -32,6 +32,7 @@ typedef struct gpu_emit {
   sn_arena *arena;
   const sn_kernel *k;
   const sn_target *target;
+  sn_gpu_schedule schedule;
   sn_status status;
   sn_str out;           /* the phases' text; helpers are put before it */
   int depth;            /* of indentation */

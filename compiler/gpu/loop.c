@@ -41,6 +41,7 @@ static void serial(gpu_emit *e, const sn_knode *n) {
   declare_carries(e, n, false);
   gpu_buffer *before;
   bool barrier = gpu_enter_loop(e, n, &before);
+  if (n->loop == SN_KLOOP_SEQ && e->schedule == SN_GPU_NOT_UNROLLED) gpu_line(e, "#pragma unroll 1");
   if (n->loop == SN_KLOOP_UNROLL) gpu_line(e, n->width ? "#pragma unroll %d" : "#pragma unroll", n->width);
   open_loop(e, n, NULL, n->step, "");
   if (barrier) {

@@ -175,7 +175,7 @@ static void read_resources(const char *log, sn_gpu_phase *p) {
   p->local_bytes = number_before(from, end, " bytes stack frame");
 }
 
-static void take_resources(const result *r, sn_gpu_kernel *k) {
+static void take_resources(const sn_target *t, const result *r, sn_gpu_kernel *k) {
   for (int p = 0; p < k->n_phases; p++) {
     sn_gpu_phase *f = &k->phases[p];
     int registers = -1, statics = -1, local = -1;
@@ -184,6 +184,7 @@ static void take_resources(const result *r, sn_gpu_kernel *k) {
     if (f->registers < 0) f->registers = registers;
     if (f->local_bytes < 0) f->local_bytes = local;
     f->static_shared_bytes = statics;
+    f->resident = sn_gpu_resident(t, f);
   }
 }
 
@@ -213,14 +214,14 @@ static sn_status report(sn_diag *d, const sn_nvrtc *n, const result *r, const sn
 
 /* ---- all kernels ---- */
 
-static sn_status take(sn_diag *d, sn_arena *a, const sn_nvrtc *n, const result *r, sn_gpu_kernel *k) {
+static sn_status take(sn_diag *d, sn_arena *a, const sn_nvrtc *n, const sn_target *t, const result *r, sn_gpu_kernel *k) {
   if (r->code != 0 || r->out_of_memory || !r->ptx || !r->cubin) return report(d, n, r, k);
   k->ptx_bytes = strlen(r->ptx) + 1;
   k->cubin_bytes = r->cubin_bytes;
   k->ptx = sn_arena_copy(a, r->ptx, k->ptx_bytes);
   k->cubin = sn_arena_copy(a, r->cubin, k->cubin_bytes);
   if (!k->ptx || !k->cubin) return sn_out_of_memory(d, k->ptx_bytes + k->cubin_bytes);
-  take_resources(r, k);
+  take_resources(t, r, k);
   return SN_OK;
 }
 
@@ -231,7 +232,7 @@ sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, co
   sn_status s = SN_OK;
   sn_pool_run(pool, n_kernels, compile_one, &b);
   for (int i = 0; i < n_kernels; i++) {
-    if (s == SN_OK) s = take(d, a, n, &results[i], kernels[i]);
+    if (s == SN_OK) s = take(d, a, n, t, &results[i], kernels[i]);
     sn_free(results[i].log);
     sn_free(results[i].ptx);
     sn_free(results[i].cubin);

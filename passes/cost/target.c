@@ -21,11 +21,11 @@ static const sn_target rows[] = {
     {.kind = SN_TARGET_CPU, .name = "aarch64", .triple = "aarch64-unknown-linux-gnu", .cpu = "generic", .features = "+neon", .vector_bytes = 16, .n_vector_registers = 32,
      .fma = true, .cores = 4, .fma_gflops = 150, .memory_gbs = 40, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .launch_us = 0.3},
     {.kind = SN_TARGET_CUDA, .name = "sm_80", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 108, .fma_gflops = 19500, .memory_gbs = 1555,
-     .l1_bytes = 163 << 10, .l2_bytes = 40 << 20, .launch_us = 2.5, .tensor_tflops = 156},
+     .l1_bytes = 163 << 10, .l2_bytes = 40 << 20, .launch_us = 2.5, .tensor_tflops = 156, .sm_threads = 2048, .sm_blocks = 32},
     {.kind = SN_TARGET_CUDA, .name = "sm_89", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 142, .fma_gflops = 91600, .memory_gbs = 864,
-     .l1_bytes = 99 << 10, .l2_bytes = 96 << 20, .launch_us = 2.5, .tensor_tflops = 183},
+     .l1_bytes = 99 << 10, .l2_bytes = 96 << 20, .launch_us = 2.5, .tensor_tflops = 183, .sm_threads = 1536, .sm_blocks = 24},
     {.kind = SN_TARGET_CUDA, .name = "sm_90a", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 132, .fma_gflops = 66900, .memory_gbs = 3350,
-     .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .launch_us = 2.5, .tensor_tflops = 494},
+     .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .launch_us = 2.5, .tensor_tflops = 494, .sm_threads = 2048, .sm_blocks = 32},
 };
 
 enum { N_ROWS = sizeof rows / sizeof rows[0] };

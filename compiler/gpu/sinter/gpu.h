@@ -19,10 +19,12 @@ typedef struct sn_gpu_phase {
   int64_t scratch_bytes;    /* of all blocks, in global memory, where tiles do not fit shared memory; the function's last argument */
   /* from the cubin; -1: unknown */
   int registers, spill_bytes, static_shared_bytes, local_bytes;
+  int resident;             /* blocks that a multiprocessor holds at once, by registers, threads and shared memory; 0: unknown */
 } sn_gpu_phase;
 
 typedef struct sn_gpu_kernel {
   const char *source;       /* CUDA C, one translation unit */
+  int schedule;             /* the variant it was emitted in */
   int n_phases;
   sn_gpu_phase *phases;
   const char *ptx;          /* NUL-terminated; NULL until compiled */
@@ -31,8 +33,16 @@ typedef struct sn_gpu_kernel {
   size_t cubin_bytes;
 } sn_gpu_kernel;
 
+/* Variants of a kernel's text that differ in nothing but what the assembler makes of them. One that spills registers is dropped for the next. */
+typedef enum sn_gpu_schedule {
+  SN_GPU_AS_IS,       /* the assembler weighs registers against resident blocks */
+  SN_GPU_ONE_BLOCK,   /* it may take all registers of a block's share */
+  SN_GPU_NOT_UNROLLED, /* likewise, and serial loops stay loops */
+  SN_GPU_SCHEDULES
+} sn_gpu_schedule;
+
 /* CUDA C for one kernel; lives in `a`. The device's shared memory decides where tiles live, so the target belongs to the text. */
-SN_NODISCARD sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_kernel *out);
+SN_NODISCARD sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_target *t, sn_gpu_schedule schedule, sn_gpu_kernel *out);
 
 /* The compiler library; SN_ERR_UNAVAILABLE with one clear line where there is none. Tried in order: SINTER_LIBNVRTC, libnvrtc.so.13, libnvrtc.so.12, libnvrtc.so,
  * /usr/local/cuda, the wheels' place below SINTER_PYTHON_SITE. It stays loaded. */
@@ -43,6 +53,9 @@ void sn_nvrtc_version(const sn_nvrtc *n, int *major, int *minor);
 
 /* Fills PTX, cubin and resources of all kernels, in parallel on the pool (NULL: one after the other). A failure shows the CUDA C line. */
 SN_NODISCARD sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels);
+
+/* Blocks of the phase that a multiprocessor holds at once; 0 where the cubin has not said its registers. */
+int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p);
 
 /* Resources of `entry` in a cubin (ELF). false: not found or malformed; never reads outside. */
 bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int *registers, int *static_shared, int *local);

@@ -22,7 +22,7 @@ sn_status emit_hlo(fixture *f, const char *text, sn_kernel **k, sn_gpu_kernel *g
   f->m = NULL;
   SN_TRY(sn_hlo_parse(f->d, "test.hlo", text, strlen(text), &f->m));
   SN_TRY(sn_lower_instr(f->d, f->arena, f->m->entry->root, &f->target, k));
-  return sn_gpu_emit(f->d, f->arena, *k, &f->target, g);
+  return sn_gpu_emit(f->d, f->arena, *k, &f->target, SN_GPU_AS_IS, g);
 }
 
 sn_nvrtc *open_nvrtc(fixture *f) {

@@ -112,6 +112,44 @@ START_TEST(large_tiles_go_to_scratch) {
 }
 END_TEST
 
+/* By hand from the programming guide: registers go to warps in units of 256, evenly to four partitions. */
+START_TEST(resident_blocks_by_what_runs_out_first) {
+  static const struct {
+    const char *target;
+    int threads, registers;
+    int64_t shared;
+    int blocks;
+  } rows[] = {{"sm_90a", 256, 121, 36352, 2}, {"sm_90a", 256, 32, 0, 8}, {"sm_89", 256, 32, 0, 6}, {"sm_80", 32, 16, 0, 32}, {"sm_89", 256, 100, 60 << 10, 1}, {"sm_80", 256, 0, 0, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    fixture f;
+    fixture_init(&f, rows[i].target);
+    sn_gpu_phase p = {.threads = rows[i].threads, .registers = rows[i].registers, .shared_bytes = rows[i].shared};
+    ck_assert_int_eq(sn_gpu_resident(&f.target, &p), rows[i].blocks);
+    fixture_finish(&f);
+  }
+}
+END_TEST
+
+/* Schedules differ in what the assembler is told, in nothing else. */
+START_TEST(schedules_say_it_to_the_assembler) {
+  static const char text[] =
+      "HloModule m\nadd {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\nENTRY e {\n  a = f32[4096,256] parameter(0)\n  z = f32[] "
+      "parameter(1)\n  ROOT r = f32[256] reduce(a, z), dimensions={0}, to_apply=add\n}\n";
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, text, &k, &g), SN_OK);
+  expect(&g, "__launch_bounds__(256)");
+  refuse(&g, "#pragma unroll 1");
+  ck_assert_int_eq(sn_gpu_emit(f.d, f.arena, k, &f.target, SN_GPU_NOT_UNROLLED, &g), SN_OK);
+  expect(&g, "__launch_bounds__(256, 1)");
+  expect(&g, "#pragma unroll 1\n");
+  ck_assert_int_eq(g.schedule, SN_GPU_NOT_UNROLLED);
+  fixture_finish(&f);
+}
+END_TEST
+
 START_TEST(out_of_memory_is_a_status) {
   fixture f;
   sn_kernel *k;
@@ -123,7 +161,7 @@ START_TEST(out_of_memory_is_a_status) {
     sn_arena *a;
     ck_assert_int_eq(sn_arena_create(&a), SN_OK);
     sn_alloc_fail_after(n);
-    sn_status s = sn_gpu_emit(f.d, a, k, &f.target, &g);
+    sn_status s = sn_gpu_emit(f.d, a, k, &f.target, SN_GPU_AS_IS, &g);
     sn_alloc_fail_after(-1);
     sn_arena_destroy(a);
     if (s == SN_OK) break;
@@ -143,6 +181,8 @@ Suite *emit_suite(void) {
   tcase_add_test(t, helpers_come_with_what_they_use);
   tcase_add_test(t, products_keep_their_sums_in_registers);
   tcase_add_test(t, large_tiles_go_to_scratch);
+  tcase_add_test(t, resident_blocks_by_what_runs_out_first);
+  tcase_add_test(t, schedules_say_it_to_the_assembler);
   tcase_add_test(t, out_of_memory_is_a_status);
   suite_add_tcase(s, t);
   return s;
