@@ -45,6 +45,7 @@ static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
     return SN_ERR_UNAVAILABLE;
   }
   void *at = sn_library_symbol(l, "sn_cpu_compile");
+  sn_library_keep(l);
   if (!at) return sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "libsinter-llvm.so has no sn_cpu_compile: it is of another version");
   memcpy(out, &at, sizeof *out);
   return SN_OK;

@@ -91,7 +91,7 @@ sn_status sn_nvrtc_open(sn_diag *d, sn_nvrtc **out) {
 
 void sn_nvrtc_close(sn_nvrtc *n) {
   if (!n) return;
-  sn_library_close(n->library);
+  sn_library_keep(n->library); /* it keeps memory of threads' own */
   sn_free(n);
 }
 

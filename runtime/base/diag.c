@@ -128,8 +128,8 @@ static const char *diag_keep_file(sn_diag *d, const char *file) {
 
 /* The line of loc in its source; false when the text has no such line. */
 static bool diag_find_line(const diag_source *s, uint32_t line, const char **text, size_t *n) {
-  const char *at = s->text, *end = s->text + s->n_bytes;
   if (s->text == NULL || line == 0) return false;
+  const char *at = s->text, *end = s->text + s->n_bytes;
   for (uint32_t i = 1; i < line; i++) {
     at = memchr(at, '\n', (size_t)(end - at));
     if (at == NULL) return false;

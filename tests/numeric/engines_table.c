@@ -48,8 +48,8 @@ static const char *const reductions[] = {
     "middle: x = $[3,7,5] parameter(0) i = $[] parameter(1) ROOT r = $[3,5] reduce(x, i), dimensions={1}, to_apply=f",
     "none: x = $[3,0] parameter(0) i = $[] parameter(1) ROOT r = $[3] reduce(x, i), dimensions={1}, to_apply=f",
     "window: x = $[4,11] parameter(0) i = $[] parameter(1) ROOT r = $[4,6] reduce-window(x, i), window={size=1x3 stride=1x2 pad=0_0x1_1}, to_apply=f",
-    "scatter: x = $[7,9] parameter(0) i = s32[4,1] parameter(1) u = $[4,9] parameter(2) ROOT r = $[7,9] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
-    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f",
+    ("scatter: x = $[7,9] parameter(0) i = s32[4,1] parameter(1) u = $[4,9] parameter(2) ROOT r = $[7,9] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f"),
 };
 static const char *const combiners[] = {"add", "multiply", "maximum", "minimum", "and", "or", "xor"};
 

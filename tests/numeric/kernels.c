@@ -152,10 +152,8 @@ static void check_instr(const char *program, const values *all, const sn_instr *
     if (!fine) printf("%s: %s: %s\n", program, i->name, sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "failed");
     for (int l = 0; fine && l < n_results; l++) fine = same(program, i, l, results[l], tuple ? sn_array_element(all->v[i->id], l) : all->v[i->id], magnitude);
     *(fine ? &sum->ok : &sum->bad) += 1;
-    int first_work = 0;
     for (int b = 0; b < k->n_buffers; b++) {
       if (k->buffers[b].memory == SN_KMEM_WORK) free(mem[b]);
-      first_work += k->buffers[b].memory < SN_KMEM_WORK;
     }
   }
   for (int l = 0; l < n_results; l++) sn_array_release(results[l]);

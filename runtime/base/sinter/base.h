@@ -246,6 +246,8 @@ typedef struct sn_library sn_library;
 SN_NODISCARD sn_status sn_library_open(sn_diag *d, const char *const *names, size_t n, sn_library **out);
 void *sn_library_symbol(sn_library *l, const char *name); /* NULL when absent */
 void sn_library_close(sn_library *l);
+/* Frees the handle alone; the library stays loaded as long as the process lives, for those that cannot be unloaded and keep memory of their own. */
+void sn_library_keep(sn_library *l);
 
 #ifdef __cplusplus
 }

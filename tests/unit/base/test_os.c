@@ -311,6 +311,8 @@ START_TEST(libraries_open) {
   ck_assert_ptr_nonnull(sn_library_symbol(l, "cos"));
   ck_assert_ptr_null(sn_library_symbol(l, "no_such_symbol"));
   sn_library_close(l);
+  ck_assert_int_eq(sn_library_open(d, names, 2, &l), SN_OK);
+  sn_library_keep(l);
   sn_library_close(NULL);
   ck_assert_int_eq(sn_library_open(d, names, 1, &l), SN_ERR_UNAVAILABLE);
   ck_assert_ptr_null(l);
