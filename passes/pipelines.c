@@ -47,6 +47,7 @@
 
 /* Once, behind the fixed point: these would undo each other inside it (conversions move through what reshape_mover moves). */
 #define MOVE                                                                                                         \
+  P(layout_assignment, 1), /* behind patch_conv and the rules: only what stays a convolution has a say; before algebra, which folds what it transposes */ \
   P(convert_mover, 1),                                                                                               \
   P(while_hoist, 2),     /* behind the constants that sank: they need not be handed in */                            \
   P(dot_merge, 2),       /* late: by now equal products are one already, and shared operands are one instruction */  \

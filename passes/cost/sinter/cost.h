@@ -43,6 +43,9 @@ void sn_cost_of(const sn_target *target, const sn_instr *i, sn_cost *out);
 /* Of all that a computation runs. */
 void sn_cost_of_computation(const sn_target *target, const sn_computation *c, sn_cost *out);
 
+/* Share of the peak of products that a convolution reaches when these dimensions of input, kernel and result lie closest in memory; NULL: the last ones. */
+double sn_cost_convolution_share(const sn_target *target, const sn_instr *conv, const int64_t minor[3]);
+
 /* Rates of the machine, with defaults in place of what a description leaves out: bytes and operations a microsecond, microseconds a command. */
 typedef struct sn_rates { double bytes, ops, products, launch; } sn_rates;
 void sn_cost_rates(const sn_target *target, sn_rates *out);
