@@ -4,7 +4,7 @@
 #define TOOLS_ENGINE_H
 
 #include "options.h"
-#include "sinter/ir.h"
+#include "sinter/passes.h"
 
 typedef struct sn_engine_setup {
   sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
@@ -13,6 +13,7 @@ typedef struct sn_engine_setup {
   const char *device; /* "cpu" (or NULL), "cuda" */
   const char *precision; /* "program" (or NULL), "tf32" */
   const char *target; /* NULL: this machine's, or its device's */
+  const sn_pass_options *passes; /* for engines that compile; NULL: the defaults. Only read by prepare. */
   bool donate;      /* arrays that the module takes over (input_output_alias) and nobody else holds are updated in place; false: arguments are only read */
 } sn_engine_setup;
 

@@ -155,6 +155,10 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.pool = setup->pool;
   o.interpret = true;
   p->pool = setup->pool;
+  if (setup->passes) {
+    o.passes = *setup->passes;
+    o.opt_level = setup->passes->opt_level;
+  }
   o.passes.seed = p->seed = setup->seed;
   o.target = setup->target;
   o.precision = setup->precision;

@@ -150,8 +150,14 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
 static sn_status make_program(run *r) {
   sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed")};
   sn_engine_setup_from_options(r->o, &setup);
+  sn_pass_options passes = r->passes.options;
+  bool asked = sn_opt_text(r->o, "passes") || sn_opt_text(r->o, "pipeline"); /* then they ran already, and were limited there */
+  if (asked) passes.limit = passes.stop_after = NULL;
+  setup.passes = &passes;
   if (r->n_processes != 1) return sn_error(r->d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "engine %s runs one process; --engine=interpreter runs several", r->engine->name);
-  return sn_runnable_init(r->d, r->engine, &setup, r->m, &r->program);
+  SN_TRY(sn_runnable_init(r->d, r->engine, &setup, r->m, &r->program));
+  sn_pass_report none = {0};
+  return asked ? SN_OK : sn_pass_setup_report(r->d, r->o, &r->passes, &none);
 }
 
 /* Nobody asked for an engine: what cannot be compiled, runs in several processes, or is to be watched instruction by instruction goes to the interpreter. */

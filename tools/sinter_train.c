@@ -9,7 +9,6 @@ static const sn_option model_options[] = {
     {"new-head", 0, SN_OPT_FLAG, NULL, NULL, "replace the classifier of --init by a fresh one for the labels of the data", 0, 0},
     {"trainable", 0, SN_OPT_TEXT, "REGEX", NULL, "train only the parameters whose names match", 0, 0},
     {"compute", 0, SN_OPT_CHOICE, "f32|bf16|f16", "f32", "type of activations and products; parameters stay f32", 0, 0},
-    {"layout", 0, SN_OPT_CHOICE, "auto|nchw|nhwc", "auto", "how images lie in the step; auto: nchw", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option data_options[] = {
@@ -60,7 +59,7 @@ static const sn_option output_options[] = {
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option_group groups[] = {{"Model", model_options}, {"Data", data_options},     {"Run", run_options},
-                                         {"Optimiser", optimizer_options}, {"Output", output_options}, {"Engine", sn_options_engine}, {NULL, NULL}};
+                                         {"Optimiser", optimizer_options}, {"Passes", sn_options_passes}, {"Output", output_options}, {"Engine", sn_options_engine}, {NULL, NULL}};
 
 static const sn_tool tool = {"sinter-train", "trains a model: the whole step, gradients and update included, is one HLO module", NULL, 0, 0, groups,
                              "The last line is `test accuracy X`. Ctrl-C saves the state and ends; --resume goes on from there, to the same bits.\n"

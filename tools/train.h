@@ -4,6 +4,7 @@
 #define TOOLS_TRAIN_H
 
 #include "engine.h"
+#include "pass_options.h"
 #include "sinter/checkpoint.h"
 #include "sinter/data.h"
 #include "sinter/models.h"
@@ -27,6 +28,7 @@ typedef struct trainer {
   sn_diag *d;
   sn_pool *pool;
   const sn_engine *engine;
+  sn_pass_setup passes;
 
   sn_model *model;
   sn_image_transform transform;

@@ -72,7 +72,7 @@ static sn_status make_model(trainer *t) {
   sn_model_options mo;
   sn_dataset *set = NULL;
   sn_model_options_init(&mo);
-  mo.layout = sn_opt_choice(t->o, "layout") == 2 ? SN_NHWC : SN_NCHW;
+  mo.layout = strcmp(sn_opt_text(t->o, "layout"), "nhwc") == 0 ? SN_NHWC : SN_NCHW;
   SN_TRY(peek_data(t, &mo, &set));
   const char *name = sn_opt_text(t->o, "model");
   bool named = sn_model_is_preset(name) && !sn_opt_given(t->o, "config"); /* a preset is meant as it is, whatever lies beside the weights */
@@ -153,6 +153,7 @@ static sn_status make_steps(trainer *t) {
   const sn_model_spec *spec = sn_model_get_spec(t->model);
   sn_engine_setup setup = {.pool = t->pool};
   sn_engine_setup_from_options(t->o, &setup);
+  setup.passes = &t->passes.options;
   sn_step_options_init(so);
   so->batch = sn_opt_int(t->o, "batch");
   so->accumulate = sn_opt_int(t->o, "accumulate");
@@ -162,10 +163,13 @@ static sn_status make_steps(trainer *t) {
   so->seed = (uint64_t)sn_opt_int(t->o, "seed");
   if (t->train_loader) count_steps(t);
   optimizer_options(t, &so->optimizer);
+  SN_TRY(sn_pass_setup_init(t->d, t->o, &t->passes));
   SN_TRY(sn_eval_step_build(t->d, spec, t->tree, so, &t->eval));
   SN_TRY(sn_runnable_init(t->d, t->engine, &setup, t->eval.module, &t->eval_run));
   SN_TRY(sn_train_step_build(t->d, spec, t->tree, so, &t->train));
-  return sn_runnable_init(t->d, t->engine, &setup, t->train.module, &t->train_run);
+  SN_TRY(sn_runnable_init(t->d, t->engine, &setup, t->train.module, &t->train_run));
+  sn_pass_report none = {0};
+  return sn_pass_setup_report(t->d, t->o, &t->passes, &none);
 }
 
 static sn_status freeze(trainer *t) {
@@ -228,6 +232,7 @@ void train_finish(trainer *t) {
   sn_dataset_close(t->test_set);
   sn_runnable_finish(&t->train_run);
   sn_runnable_finish(&t->eval_run);
+  sn_pass_setup_finish(&t->passes);
   sn_step_finish(&t->train);
   sn_step_finish(&t->eval);
   for (int i = 0; t->values && i < t->n_values; i++) sn_array_release(t->values[i]);
