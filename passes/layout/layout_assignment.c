@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { SWEEPS = 3 };
+static const double LEAST_GAIN_US = 20, LEAST_STEP_US = 2; /* below it, what the model cannot see weighs more */
 static const char *const order_names[LO_ORDERS] = {"as written", "nhwc", "nchw"};
 
 /* ---- what it costs ---- */
@@ -82,7 +83,7 @@ static bool improve(const lo_state *s, lo_region *r) {
   for (int order = 0; order < LO_ORDERS; order++) {
     r->chosen = order;
     double us = region_us(s, r);
-    if (us >= least) continue;
+    if (us >= least - (best == was) * LEAST_STEP_US) continue;
     least = us;
     best = order;
   }
@@ -113,17 +114,21 @@ static const char *name_of(const lo_state *s) {
 
 static void choose(lo_state *s) {
   const char *asked = s->pc->options && s->pc->options->layout ? s->pc->options->layout : "auto";
-  double us[LO_ORDERS], forced[LO_ORDERS];
+  double forced[LO_ORDERS], written = descend(s, LO_WRITTEN, true), least = written - LEAST_GAIN_US;
   int forced_to = strcmp(asked, "nhwc") == 0   ? LO_NHWC
                   : strcmp(asked, "nchw") == 0 ? LO_NCHW
-                                               : LO_WRITTEN,
-      best = LO_WRITTEN;
+                                               : LO_WRITTEN;
+  int start = forced_to;
+  bool fixed = true;
   for (int k = 0; k < LO_ORDERS; k++) {
     forced[k] = descend(s, k, true);
-    us[k] = descend(s, k, false);
-    if (us[k] < us[best]) best = k;
+    double us = descend(s, k, false);
+    if (forced_to || us >= least) continue;
+    least = us;
+    start = k;
+    fixed = false;
   }
-  double took = forced_to ? descend(s, forced_to, true) : descend(s, best, false);
+  double took = descend(s, start, fixed);
   sn_number numbers[] = {{"us", took},
                          {"as_written_us", forced[LO_WRITTEN]},
                          {"nhwc_us", forced[LO_NHWC]},
