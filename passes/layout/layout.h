@@ -61,14 +61,14 @@ typedef struct lo_state {
 
 /* ---- regions.c ---- */
 
-SN_NODISCARD sn_status lo_find_regions(lo_state *s);
+SN_NODISCARD sn_status sn_layout_find_regions(lo_state *s);
 /* Dimensions of a value with these axes, from major to minor, in the given order of the region. */
-void lo_dims(const lo_region *r, int order, const uint8_t *axis, int rank, int64_t *out);
+void sn_layout_dims(const lo_region *r, int order, const uint8_t *axis, int rank, int64_t *out);
 static inline lo_value *lo_value_of(const lo_state *s, const sn_instr *i) { return &s->values[i->id]; }
 
 /* ---- relayout.c ---- */
 
 /* Rewrites every region to its chosen order. */
-SN_NODISCARD sn_status lo_relayout(lo_state *s);
+SN_NODISCARD sn_status sn_layout_relayout(lo_state *s);
 
 #endif

@@ -25,7 +25,7 @@ static const char *const order_names[LO_ORDERS] = {"as written", "nhwc", "nchw"}
 static int64_t minor_dim(const lo_value *v, int rank) {
   int64_t dims[LO_MAX_RANK];
   if (!v->region) return rank - 1;
-  lo_dims(v->region, v->region->chosen, v->axis, rank, dims);
+  sn_layout_dims(v->region, v->region->chosen, v->axis, rank, dims);
   return dims[rank - 1];
 }
 
@@ -40,7 +40,7 @@ static double conv_us(const lo_state *s, const lo_conv *c) {
 /* Does the order leave the value's elements where they were? */
 static bool stays(const lo_region *r, int order, const lo_boundary *b) {
   int64_t dims[LO_MAX_RANK], last = -1;
-  lo_dims(r, order, b->axis, b->value->shape->rank, dims);
+  sn_layout_dims(r, order, b->axis, b->value->shape->rank, dims);
   for (int k = 0; k < b->value->shape->rank; k++) {
     if (b->value->shape->dims[dims[k]] == 1) continue;
     if (dims[k] < last) return false;
@@ -154,7 +154,7 @@ static sn_status assign(sn_pass_ctx *pc, sn_computation *c, lo_state *s) {
   s->c = c;
   s->last_region = &s->regions;
   sn_cost_rates(pc->target, &s->rates);
-  SN_TRY(lo_find_regions(s));
+  SN_TRY(sn_layout_find_regions(s));
   if (!s->n_convs) return SN_OK;
   choose(s);
   for (lo_region *r = s->regions; r; r = r->next) {
@@ -163,7 +163,7 @@ static sn_status assign(sn_pass_ctx *pc, sn_computation *c, lo_state *s) {
   for (const lo_region *r = s->regions; r; r = r->next) {
     if (r->chosen != LO_WRITTEN) explain(s, r);
   }
-  return lo_relayout(s);
+  return sn_layout_relayout(s);
 }
 
 static bool has_convolution(const sn_computation *c) {

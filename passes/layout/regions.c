@@ -73,7 +73,7 @@ static bool moves(const sn_instr *i, uint32_t *n_like) {
   return true;
 }
 
-void lo_dims(const lo_region *r, int order, const uint8_t *axis, int rank, int64_t *out) {
+void sn_layout_dims(const lo_region *r, int order, const uint8_t *axis, int rank, int64_t *out) {
   for (int j = 0; j < rank; j++) {
     out[j] = j;
     for (int k = 0; order != LO_WRITTEN && k < rank; k++) {
@@ -242,7 +242,7 @@ static sn_status touch(lo_state *s, lo_conv *c) {
   return SN_OK;
 }
 
-sn_status lo_find_regions(lo_state *s) {
+sn_status sn_layout_find_regions(lo_state *s) {
   uint32_t n = 0;
   SN_FOR_INSTRS(i, s->c) n += is_conv(i);
   if (!n) return SN_OK;

@@ -15,7 +15,7 @@ typedef struct relayout {
 /* dims[j]: the dimension that comes to stand at j. */
 static void order_of(const relayout *w, const sn_instr *i, int64_t *dims) {
   const lo_value *v = lo_value_of(w->s, i);
-  lo_dims(v->region, v->region->chosen, v->axis, i->shape->rank, dims);
+  sn_layout_dims(v->region, v->region->chosen, v->axis, i->shape->rank, dims);
 }
 
 static bool is_identity(int rank, const int64_t *dims) {
@@ -202,7 +202,7 @@ static sn_status hand_out(relayout *w, sn_instr *i) {
   return sn_pass_forward(w->s->pc, i, as_written);
 }
 
-sn_status lo_relayout(lo_state *s) {
+sn_status sn_layout_relayout(lo_state *s) {
   relayout w = {s, NULL, s->c->module->n_ids};
   w.made = SN_NEW_N(s->pc->scratch, sn_instr *, w.n_ids + 1);
   if (!w.made) return sn_out_of_memory(s->pc->diag, w.n_ids * sizeof *w.made);
