@@ -128,11 +128,17 @@ static sn_status conditional_command(compile *c, const sn_instr *i) {
 
 static sn_status call_command(compile *c, const sn_instr *i) { return computation_commands(c, i->called[0]); }
 
+/* Tokens have no memory. */
+static uint32_t array_leaves(const sn_shape *s) {
+  uint32_t n = 0;
+  for (int64_t k = 0; k < sn_shape_leaves(s); k++) n += sn_shape_leaf(s, k)->type != SN_TYPE_TOKEN;
+  return n;
+}
+
 /* A command that the host runs: a custom call, or an instruction for its interpreter. */
 static sn_status host_command(compile *c, const sn_instr *i, sn_command_kind kind) {
-  uint32_t n = 0, at = 0;
-  for (uint32_t k = 0; k < i->n_operands; k++) n += (uint32_t)sn_shape_leaves(sn_operand_shape(i, k));
-  n += (uint32_t)sn_shape_leaves(i->shape);
+  uint32_t n = array_leaves(i->shape), at = 0;
+  for (uint32_t k = 0; k < i->n_operands; k++) n += array_leaves(sn_operand_shape(i, k));
   sn_slice *slices;
   const sn_shape **shapes = SN_NEW_N(c->arena, const sn_shape *, n + 1);
   sn_command *m = shapes ? add_command(c, i, kind, n, &slices) : NULL;
@@ -144,8 +150,10 @@ static sn_status host_command(compile *c, const sn_instr *i, sn_command_kind kin
   for (uint32_t k = 0; k <= i->n_operands; k++) {
     const sn_instr *x = k < i->n_operands ? sn_instr_operand(i, k) : i;
     for (int64_t leaf = 0; leaf < sn_shape_leaves(x->shape); leaf++) {
-      shapes[at] = sn_shape_leaf(x->shape, leaf);
-      if (!sn_shape_is_array(shapes[at])) return sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: a call with tokens cannot be compiled yet", i->name);
+      const sn_shape *s = sn_shape_leaf(x->shape, leaf);
+      if (s->type == SN_TYPE_TOKEN) continue;
+      if (!sn_shape_is_array(s)) return sn_error(c->d, i->loc, SN_ERR_UNSUPPORTED, "%s: a call with values that are no arrays cannot be compiled", i->name);
+      shapes[at] = s;
       SN_TRY(slice_of(c, x, (int)leaf, &slices[at++]));
     }
   }

@@ -8,6 +8,7 @@
 
 /* The value of an operand of shape s, put together from parameters. */
 static sn_instr *operand_value(sn_builder *b, const sn_shape *s, int64_t *n_params) {
+  if (s->type == SN_TYPE_TOKEN) return sn_build(b, SN_OP_AFTER_ALL, NULL, 0, NULL, 0, NULL, 0, NULL); /* the order of commands is the order of effects */
   if (!sn_shape_is_tuple(s)) return sn_build_parameter(b, (*n_params)++, sn_shape_with_layout(sn_builder_arena(b), s, NULL), NULL);
   sn_instr **parts = SN_NEW_N(sn_builder_arena(b), sn_instr *, s->n_elements + 1);
   if (!parts) {

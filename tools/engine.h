@@ -14,6 +14,7 @@ typedef struct sn_engine_setup {
   const char *precision; /* "program" (or NULL), "tf32" */
   const char *target; /* NULL: this machine's, or its device's */
   const sn_pass_options *passes; /* for engines that compile; NULL: the defaults. Only read by prepare. */
+  bool stepwise;      /* what is interpreted, or folded, sums as sn_eval_options.stepwise says: for programs that check themselves against recorded values */
   bool donate;      /* arrays that the module takes over (input_output_alias) and nobody else holds are updated in place; false: arguments are only read */
 } sn_engine_setup;
 

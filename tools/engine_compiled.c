@@ -24,7 +24,7 @@ typedef struct compiled {
   sn_context *context;
   uint64_t seed;
   sn_eval_draws draws; /* of the call under way */
-  bool donate;
+  bool donate, stepwise;
   bool tuple; /* the root is one */
   uint32_t n_results;
   sn_array **results;
@@ -83,6 +83,7 @@ static void move_elements(const sn_shape *s, const sn_array *a, void *memory, bo
 
 /* Leaves of the value, depth first, to the buffers behind the operands. */
 static void store_leaves(const sn_command *c, const sn_array *v, uint32_t *at, void *const *buffers) {
+  if (sn_array_shape(v)->type == SN_TYPE_TOKEN) return; /* has no memory */
   if (!sn_shape_is_tuple(sn_array_shape(v))) {
     if (*at < c->n_slices) move_elements(c->shapes[*at], v, buffers[*at], true);
     (*at)++;
@@ -91,6 +92,7 @@ static void store_leaves(const sn_command *c, const sn_array *v, uint32_t *at, v
   for (int k = 0; k < sn_array_n_elements(v); k++) store_leaves(c, sn_array_element(v, k), at, buffers);
 }
 
+/* What has no kernel, custom calls included, carries its HLO. */
 static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *const *buffers) {
   compiled *p = ctx;
   const sn_module *m;
@@ -109,26 +111,12 @@ static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *con
   o.pool = p->pool;
   o.seed = p->seed;
   o.draws = &p->draws;
+  o.customs = sn_stablehlo_customs();
+  o.stepwise = p->stepwise;
   if (s == SN_OK) s = sn_eval(d, m, &o, (int)n, args, &out);
   if (s == SN_OK) store_leaves(c, out, &n, buffers);
   sn_array_release(out);
   sn_arrays_release(m->entry->n_params, args);
-  return s;
-}
-
-/* What has no kernel carries its HLO and is interpreted; the checks of StableHLO's test programs are run here: the result of check.eq is a truth value behind
- * the operands. */
-static sn_status custom_call(void *ctx, sn_diag *d, const sn_command *m, void *const *buffers) {
-  sn_array *a = NULL, *b = NULL;
-  sn_loc loc = {m->name, 0, 0};
-  if (m->hlo) return interpret(ctx, d, m, buffers);
-  if (!m->target || !sn_stablehlo_is_check(m->target) || m->n_slices < 2) return sn_error(d, loc, SN_ERR_UNSUPPORTED, "nothing here runs the call to %s", m->target ? m->target : "an unnamed target");
-  sn_status s = sn_array_create_borrowed(m->shapes[0], buffers[0], NULL, NULL, &a);
-  if (s == SN_OK) s = sn_array_create_borrowed(m->shapes[1], buffers[1], NULL, NULL, &b);
-  if (s == SN_OK) s = sn_stablehlo_check(d, loc, m->target, m->config, a, b);
-  if (s == SN_OK && m->n_slices == 3) *(uint8_t *)buffers[2] = 1;
-  sn_array_release(a);
-  sn_array_release(b);
   return s;
 }
 
@@ -162,8 +150,9 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.passes.seed = p->seed = setup->seed;
   o.target = setup->target;
   o.precision = setup->precision;
+  o.passes.stepwise = p->stepwise = setup->stepwise;
   c.pool = setup->pool;
-  c.custom_call = custom_call;
+  c.custom_call = interpret;
   c.custom_call_ctx = p;
   p->donate = setup->donate;
   p->tuple = sn_shape_is_tuple(m->entry->root->shape);

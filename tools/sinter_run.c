@@ -130,6 +130,7 @@ static void eval_options(const run *r, sn_eval_options *e) {
   e->stop_at_nan = sn_opt_flag(r->o, "stop-at-nan");
   e->seed = (uint64_t)sn_opt_int(r->o, "seed");
   e->customs = sn_stablehlo_customs();
+  e->stepwise = sn_stablehlo_has_checks(r->original);
   if (r->tracing) {
     e->trace = trace;
     e->trace_ctx = (void *)(uintptr_t)r;
@@ -148,7 +149,7 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
 
 /* Made at the first call, so that repeats time the runs alone. */
 static sn_status make_program(run *r) {
-  sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed")};
+  sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed"), .stepwise = sn_stablehlo_has_checks(r->m)};
   sn_engine_setup_from_options(r->o, &setup);
   sn_pass_options passes = r->passes.options;
   bool asked = sn_opt_text(r->o, "passes") || sn_opt_text(r->o, "pipeline"); /* then they ran already, and were limited there */

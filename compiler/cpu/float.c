@@ -117,7 +117,7 @@ val emit_float_compare(emit *e, int direction, bool total, val a, val b) {
 
 /* ---- reduce-precision ---- */
 
-/* To nearest even on the mantissa, then overflow to infinity and underflow to zero; NaN and infinities stay. */
+/* To nearest even on the mantissa, then overflow to infinity and underflow to zero; NaN and infinities stay (without a mantissa there is no NaN). */
 val emit_reduce_precision(emit *e, val v, int exponent_bits, int mantissa_bits) {
   bool single = bits_of(v) == 32;
   int full_e = single ? 8 : 11, full_m = single ? 23 : 52;
@@ -142,6 +142,6 @@ val emit_reduce_precision(emit *e, val v, int exponent_bits, int mantissa_bits) 
     r = choose(e, icmp(e, LLVMIntUGE, r, const_int(e, a, (int64_t)(full_bias + bias + 1) << full_m)), const_int(e, a, inf), r);
     r = choose(e, icmp(e, LLVMIntULT, r, const_int(e, a, (int64_t)(full_bias + 1 - bias) << full_m)), zero, r);
   }
-  r = choose(e, icmp(e, LLVMIntUGE, a, const_int(e, a, inf)), a, r);
+  r = choose(e, icmp(e, LLVMIntUGE, a, const_int(e, a, inf)), m == 0 ? const_int(e, a, inf) : a, r);
   return LLVMBuildBitCast(e->b, or_(e, r, sign), LLVMTypeOf(v), "");
 }

@@ -212,8 +212,8 @@ static val power_finite(emit *e, val a, val y) {
   val x = choose(e, less(e, p.hi, lo), lo, choose(e, less(e, hi, p.hi), hi, p.hi));
   p.lo = choose(e, out, zero, p.lo);
   val q = exp_reduced(e, x, &n, &r);
-  val power = add_f(e, fma_op(e, mul_f(e, r, r), q, r), number(e, a, 1));
-  return scale(e, fma_op(e, power, p.lo, power), n);
+  pair small = sum_of(e, r, mul_f(e, mul_f(e, r, r), q)), power = sum_of(e, number(e, a, 1), small.hi);
+  return scale(e, add_f(e, power.hi, fma_op(e, power.hi, p.lo, add_f(e, power.lo, small.lo))), n);
 }
 
 static val truncated_equal(emit *e, val y) { return fcmp(e, LLVMRealOEQ, call1(e, "llvm.trunc", y), y); }

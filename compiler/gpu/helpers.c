@@ -142,7 +142,7 @@ static const struct {
      "    if (r >= (full + bias + 1) << FULL_M) r = inf;\n"
      "    if (r < (full + 1 - bias) << FULL_M) r = 0;\n"
      "  }\n"
-     "  return (a >= inf ? a : r) | sign;\n}\n"},
+     "  return (a >= inf ? m == 0 ? inf : a : r) | sign;\n}\n"},
     {"sn_reduce_precision", "template <int E, int M>\n" FN "float sn_reduce_precision(float x) { return __uint_as_float(sn_reduce_bits<E, M, 8, 23>(__float_as_uint(x))); }\n"
                             "template <int E, int M>\n" FN
                             "double sn_reduce_precision(double x) { return __longlong_as_double((long long)sn_reduce_bits<E, M, 11, 52>((unsigned long long)__double_as_longlong(x))); }\n"},

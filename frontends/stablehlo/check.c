@@ -124,13 +124,10 @@ static double option(const char *config, const char *name, double dflt) {
   return at != NULL && at[strlen(name)] == '=' ? strtod(at + strlen(name) + 1, NULL) : dflt;
 }
 
-bool sn_stablehlo_is_check(const char *target) {
-  return strcmp(target, "check.eq") == 0 || strcmp(target, "check.expect_eq") == 0 || strcmp(target, "check.expect_close") == 0 || strcmp(target, "check.expect_almost_eq") == 0;
-}
-
-sn_status sn_stablehlo_check(sn_diag *d, sn_loc loc, const char *target, const char *config, const sn_array *got, const sn_array *want) {
+static sn_status expected(sn_diag *d, const sn_instr *i, const char *target, const sn_array *got, const sn_array *want) {
+  const char *config = i->backend_config;
   bool op = config != NULL && strncmp(config, "op", 2) == 0, eq = strcmp(target, "check.eq") == 0;
-  check c = {d, loc, target, option(config, "tolerance", op || eq ? 1e-4 : 1e-3), 0, 3, eq};
+  check c = {d, i->loc, target, option(config, "tolerance", op || eq ? 1e-4 : 1e-3), 0, 3, eq};
   c.max_ulp = (uint64_t)option(config, "max_ulp_difference", op ? 1 : 3);
   c.min_ulp = (uint64_t)option(config, "min_ulp_difference", 0);
   return compare(&c, strcmp(target, "check.expect_eq") == 0 ? part_equal : strcmp(target, "check.expect_close") == 0 ? part_close : part_almost, got, want);
@@ -141,7 +138,7 @@ static sn_status expect(void *ctx, sn_diag *d, const sn_instr *i, int n, sn_arra
   const char *target = sn_instr_str(i, SN_ATTR_CUSTOM_CALL_TARGET);
   (void)ctx;
   if (n != 2) return sn_error(d, i->loc, SN_ERR_SHAPE, "%s takes two operands, found %d", target, n);
-  SN_TRY(sn_stablehlo_check(d, i->loc, target, i->backend_config, in[0], in[1]));
+  SN_TRY(expected(d, i, target, in[0], in[1]));
   if (sn_shape_is_tuple(i->shape) && i->shape->n_elements == 0) return sn_array_create_tuple(0, NULL, out);
   if (!sn_shape_is_array(i->shape) || i->shape->type != SN_TYPE_PRED) return sn_error(d, i->loc, SN_ERR_SHAPE, "%s gives a truth value or nothing", target);
   SN_TRY(sn_array_create(i->shape, out));
@@ -158,12 +155,15 @@ typedef struct parallel {
   int n_args; /* of each process */
 } parallel;
 
-/* One program for all, or a conditional on the process's number. */
-static sn_status shared_entry(const parallel *p, sn_module *m, sn_computation **entry) {
-  bool one = true;
-  for (int k = 1; k < p->n_programs; k++) one &= p->i->called[k] == p->i->called[0];
-  if (one) return sn_computation_clone(p->i->called[0], m, "main", entry);
-  return sn_error(p->d, p->i->loc, SN_ERR_UNSUPPORTED, "run_parallel of different programs is not supported");
+/* Each process's program in the module m; equal ones are one, as the members of a collective meet in one instruction. */
+static sn_status entries(const parallel *p, sn_module *m, sn_computation **to) {
+  for (int k = 0; k < p->n_programs; k++) {
+    for (int q = 0; q < k && to[k] == NULL; q++)
+      if (sn_computation_equal(p->i->called[q], p->i->called[k], 0)) to[k] = to[q];
+    if (to[k] == NULL) SN_TRY(sn_computation_clone(p->i->called[k], m, "main", &to[k]));
+  }
+  sn_module_set_entry(m, to[0]);
+  return sn_module_sort(p->d, m);
 }
 
 /* Values of the infeed programs, in order. */
@@ -198,11 +198,12 @@ static void release_all(sn_array **v, int n) {
   sn_free(v);
 }
 
-static sn_status run_module(const parallel *p, const sn_module *m, sn_array *const *in, sn_array **infeed, sn_array **results) {
+static sn_status run_module(const parallel *p, const sn_module *m, const sn_computation *const *programs, sn_array *const *in, sn_array **infeed, sn_array **results) {
   sn_eval_options o;
   sn_eval_options_init(&o);
   o.replicas = p->replicas;
   o.partitions = p->partitions;
+  o.entries = programs;
   o.customs = sn_stablehlo_customs();
   o.infeed = infeed;
   o.n_infeed = p->n_infeed;
@@ -210,18 +211,18 @@ static sn_status run_module(const parallel *p, const sn_module *m, sn_array *con
 }
 
 static sn_status run_in(const parallel *p, sn_module *m, sn_array *const *in, sn_array **out) {
-  sn_computation *entry = NULL;
-  SN_TRY(shared_entry(p, m, &entry));
-  sn_module_set_entry(m, entry);
-  SN_TRY(sn_module_sort(p->d, m));
+  size_t n = (size_t)p->n_programs + 1;
+  sn_array **results = sn_alloc_zero(n, sizeof *results), **infeed = sn_alloc_zero((size_t)p->n_infeed + 1, sizeof *infeed);
+  sn_computation **programs = sn_alloc_zero(n, sizeof *programs);
   m->replica_count = p->replicas;
   m->num_partitions = p->partitions;
-  sn_array **results = sn_alloc_zero((size_t)p->n_programs + 1, sizeof *results), **infeed = sn_alloc_zero((size_t)p->n_infeed + 1, sizeof *infeed);
-  sn_status st = results != NULL && infeed != NULL ? infeed_values(p, infeed) : sn_out_of_memory(p->d, sizeof *results);
-  if (st == SN_OK) st = run_module(p, m, in, infeed, results);
+  sn_status st = results != NULL && infeed != NULL && programs != NULL ? entries(p, m, programs) : sn_out_of_memory(p->d, n * sizeof *results);
+  if (st == SN_OK) st = infeed_values(p, infeed);
+  if (st == SN_OK) st = run_module(p, m, (const sn_computation *const *)programs, in, infeed, results);
   if (st == SN_OK) st = flatten(p, results, out);
   release_all(results, p->n_programs);
   release_all(infeed, p->n_infeed);
+  sn_free(programs);
   return st;
 }
 
@@ -244,3 +245,11 @@ static const sn_eval_custom customs[] = {
 };
 
 const sn_eval_custom *sn_stablehlo_customs(void) { return customs; }
+
+bool sn_stablehlo_has_checks(const sn_module *m) {
+  SN_FOR_COMPUTATIONS(c, m) SN_FOR_INSTRS(i, c) {
+    const char *target = i->op == SN_OP_CUSTOM_CALL ? sn_instr_str(i, SN_ATTR_CUSTOM_CALL_TARGET) : NULL;
+    if (target != NULL && strncmp(target, "check.", 6) == 0) return true;
+  }
+  return false;
+}

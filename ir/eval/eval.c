@@ -420,12 +420,12 @@ static sn_status run_computation(sn_diag *d, const sn_computation *c, const sn_e
   sn_ev_world w;
   for (int p = 0; p < replicas * partitions; p++) {
     out[p] = NULL;
-    SN_TRY(check_args(d, c, n, args ? args + (ptrdiff_t)p * n : NULL, p));
+    SN_TRY(check_args(d, o->entries ? o->entries[p] : c, n, args ? args + (ptrdiff_t)p * n : NULL, p));
   }
   if (!c->root) return sn_error(d, c->loc, SN_ERR_VERIFY, "computation %s has no root", c->name);
   SN_TRY(world_create(d, c->module, o, replicas, partitions, &w));
   sn_status s = SN_OK;
-  for (int p = 0; p < w.n && s == SN_OK; p++) s = push_args(&w.procs[p], c, n, n ? args + (ptrdiff_t)p * n : NULL);
+  for (int p = 0; p < w.n && s == SN_OK; p++) s = push_args(&w.procs[p], o->entries ? o->entries[p] : c, n, n ? args + (ptrdiff_t)p * n : NULL);
   if (s == SN_OK) s = world_run(&w);
   for (int p = 0; p < w.n && s == SN_OK; p++) {
     out[p] = w.procs[p].result;

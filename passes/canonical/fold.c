@@ -76,6 +76,7 @@ static sn_status fold(sn_pass_ctx *pc, sn_instr *i) {
   for (uint32_t k = 0; k < i->n_operands; k++) operands[k] = sn_instr_literal(sn_instr_operand(i, k));
   sn_eval_options o;
   sn_eval_options_init(&o);
+  o.stepwise = pc->options->stepwise;
   o.max_steps = 16 * (int64_t)WORK_ONE;
   sn_status s = sn_eval_instr(NULL, i, &o, operands, &value);
   if (s == SN_ERR_MEMORY) return sn_out_of_memory(pc->diag, (size_t)sn_shape_bytes(i->shape));

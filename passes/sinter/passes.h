@@ -106,6 +106,7 @@ typedef struct sn_pass_options {
   void *after_ctx;
   sn_remarks *remarks;
   sn_pool *pool;
+  bool stepwise;                  /* folded sums are rounded as sn_eval_options.stepwise says */
 } sn_pass_options;
 void sn_pass_options_init(sn_pass_options *o);
 

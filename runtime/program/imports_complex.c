@@ -59,6 +59,9 @@ static number sign_of(number z) {
   return r == 0 ? make(0, 0) : make(creall(z) / r, cimagl(z) / r);
 }
 
+/* An angle that is no number gives no number, whatever the size: C's cexp says 0 for -inf + i inf. */
+static number exp_of(number x) { return isfinite(cimagl(x)) ? cexpl(x) : make((long double)NAN, (long double)NAN); }
+
 static number power_of(number x, number y) {
   if (creall(y) == 0 && cimagl(y) == 0) return make(1, 0);
   if (creall(x) == 0 && cimagl(x) == 0) return creall(y) > 0 ? make(0, 0) : cpowl(x, y);
@@ -82,7 +85,7 @@ static number apply(sn_complex_function f, number x, number y) {
     case SN_COMPLEX_CBRT: return cbrt_of(x);
     case SN_COMPLEX_COSH: return ccoshl(x);
     case SN_COMPLEX_COS: return ccosl(x);
-    case SN_COMPLEX_EXP: return cexpl(x);
+    case SN_COMPLEX_EXP: return exp_of(x);
     case SN_COMPLEX_EXPM1: return expm1_of(x);
     case SN_COMPLEX_LOG: return clogl(x);
     case SN_COMPLEX_LOG1P: return log1p_of(x);

@@ -12,6 +12,7 @@
 
 #include "sinter/stablehlo.h"
 #include "trees.h"
+#include "values.h"
 
 typedef struct run {
   sn_diag *d;
@@ -58,70 +59,10 @@ static void report(run *r, const char *path, const char *what) {
  * agree. */
 static bool has_chlo(const input *text) { return strstr(text->data, "chlo.") != NULL || strstr(text->data, "complex<") != NULL; }
 
-static sn_status make_args(const sn_module *m, sn_array **args) {
-  for (uint32_t k = 0; k < m->entry->n_params; k++) {
-    const sn_shape *s = m->entry->params[k]->shape;
-    if (!sn_shape_is_array(s)) return SN_ERR_UNSUPPORTED;
-    SN_TRY(sn_array_create_zero(s, &args[k]));
-    char *data = sn_array_data(args[k]);
-    for (int64_t i = 0; i < sn_shape_elements(s); i++) {
-      void *to = data + (size_t)i * sn_type_bytes(s->type);
-      if (sn_type_is_complex(s->type)) sn_store_c128(s->type, to, (double)(i % 7) + 1, 0.5);
-      else if (sn_type_is_float(s->type)) sn_store_f64(s->type, to, (double)(i % 7) * 0.125 + 0.0625);
-      else sn_store_i64(s->type, to, i % 3);
-    }
-  }
-  return SN_OK;
-}
-
-static sn_status evaluate(run *r, const sn_module *m, sn_array **out) {
-  uint32_t n = m->entry->n_params;
-  sn_array **args = sn_alloc_zero((size_t)n + 1, sizeof *args);
-  *out = NULL;
-  if (args == NULL) return SN_ERR_MEMORY;
-  sn_eval_options o;
-  sn_eval_options_init(&o);
-  o.customs = sn_stablehlo_customs();
-  sn_status st = make_args(m, args);
-  if (st == SN_OK) st = sn_eval(r->d, m, &o, (int)n, args, out);
-  for (uint32_t k = 0; k < n; k++) sn_array_release(args[k]);
-  sn_free(args);
-  return st;
-}
-
 /* The expansion and the op are two formulas: 2e-5 of the value is what f32 special functions of JAX's expansions differ by. */
-static bool near(double p, double q) {
-  double off = p > q ? p - q : q - p, scale = p > 0 ? p : -p;
-  return p == q || (p != p && q != q) || off <= 2e-5 * scale + 2e-6;
-}
-
-static bool parts_close(const sn_shape *s, const char *x, const char *y) {
-  sn_type part = sn_type_real_part(s->type);
-  for (int64_t i = 0; i < 2 * sn_shape_elements(s); i++)
-    if (!near(sn_load_f64(part, x + (size_t)i * sn_type_bytes(part)), sn_load_f64(part, y + (size_t)i * sn_type_bytes(part)))) return false;
-  return true;
-}
-
-static bool close_enough(const sn_array *a, const sn_array *b) {
-  const sn_shape *s = sn_array_shape(a);
-  if (sn_shape_is_tuple(s)) {
-    for (int k = 0; k < s->n_elements; k++)
-      if (!close_enough(sn_array_element(a, k), sn_array_element(b, k))) return false;
-    return true;
-  }
-  const char *x = sn_array_data(a), *y = sn_array_data(b);
-  size_t each = sn_type_bytes(s->type);
-  if (sn_type_is_complex(s->type)) return parts_close(s, x, y);
-  if (!sn_type_is_float(s->type)) return memcmp(x, y, (size_t)sn_shape_elements(s) * each) == 0;
-  for (int64_t i = 0; i < sn_shape_elements(s); i++) {
-    if (!near(sn_load_f64(s->type, x + (size_t)i * each), sn_load_f64(s->type, y + (size_t)i * each))) return false;
-  }
-  return true;
-}
-
 static bool results_agree(run *r, const sn_module *a, const sn_module *b) {
   sn_array *x = NULL, *y = NULL;
-  bool same = evaluate(r, a, &x) == SN_OK && evaluate(r, b, &y) == SN_OK && close_enough(x, y);
+  bool same = values_interpret(r->d, a, NULL, false, &x) == SN_OK && values_interpret(r->d, b, NULL, false, &y) == SN_OK && values_close(x, y, 2e-5, 2e-6);
   sn_array_release(x);
   sn_array_release(y);
   return same;

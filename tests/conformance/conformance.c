@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Runs StableHLO's public test data through the reader, the mapping and the interpreter.
+/* Runs StableHLO's public test data through the reader, the mapping and an engine.
  *
- *   conformance DIR EXPECTED [SET[/PART-OF-NAME]]…
+ *   conformance DIR EXPECTED interpreter|op-by-op|fused|op-by-op-kernels|fused-kernels [SET[/PART-OF-NAME]]…
  *
  * DIR holds a folder a set. A case is a file; it may hold several programs, divided by lines `// -----`. EXPECTED lists cases that are known to fail, a
- * line each: `SET/FILE: reason`; a listed case that passes is an error too. Prints the failures and a table; exit 77: there is no such folder. */
+ * line each: `SET/FILE: reason`, or `kernels/SET/FILE: reason` for compiled engines whose kernels get the constants as arguments (the modes -kernels); a listed
+ * case that passes is an error too. Prints the failures and a table; exit 77: there is no such folder. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
 #include "mlir.h"
+#include "sinter/build.h"
+#include "sinter/compiler.h"
 #include "sinter/stablehlo.h"
+#include "values.h"
 
 typedef struct expectation {
   char *name, *reason;
@@ -22,6 +27,9 @@ typedef struct run {
   char *list_text;
   expectation *expected;
   size_t n_expected;
+  const sn_engine *engine; /* NULL: the interpreter, as StableHLO's own one sums */
+  bool lifted;             /* constants become arguments */
+  sn_pool *pool;
   char **filters;
   int n_filters;
   bool verbose;
@@ -55,61 +63,91 @@ static bool blank(const char *p, size_t n) {
   return true;
 }
 
-/* Arguments of a program that states none: small numbers that differ from element to element. */
-static sn_status make_args(const sn_module *m, sn_array **args) {
-  for (uint32_t k = 0; k < m->entry->n_params; k++) {
-    const sn_shape *s = m->entry->params[k]->shape;
-    if (!sn_shape_is_array(s)) return SN_ERR_UNSUPPORTED;
-    SN_TRY(sn_array_create_zero(s, &args[k]));
-    char *data = sn_array_data(args[k]);
-    for (int64_t i = 0; i < sn_shape_elements(s); i++) {
-      void *to = data + (size_t)i * sn_type_bytes(s->type);
-      if (sn_type_is_complex(s->type)) sn_store_c128(s->type, to, (double)(i % 7) + 1, 0.5);
-      else if (sn_type_is_float(s->type)) sn_store_f64(s->type, to, (double)(i % 7) * 0.25 + 0.5);
-      else sn_store_i64(s->type, to, i % 3);
-    }
+/* ---- running ---- */
+
+/* Inputs and expected values of these programs are constants: a compiler computes most of them beforehand, with the interpreter. As arguments they reach
+ * the kernels. */
+static sn_status lift_constants(sn_diag *d, sn_module *m, sn_array ***args) {
+  sn_pass_options o;
+  sn_builder b;
+  uint32_t n = m->entry->n_params, cap = n;
+  sn_pass_options_init(&o);
+  SN_TRY(values_make(m, args));
+  SN_TRY(sn_passes_run(d, m, "inline", &o, NULL));
+  SN_FOR_INSTRS(i, m->entry) cap++;
+  sn_array **all = sn_realloc(*args, (cap + 1) * sizeof *all);
+  if (all == NULL) return SN_ERR_MEMORY;
+  *args = all;
+  sn_builder_init(&b, d, m->entry);
+  SN_FOR_INSTRS(i, m->entry) {
+    if (i->op != SN_OP_CONSTANT || !sn_shape_is_array(i->shape)) continue;
+    sn_instr *p = sn_build_parameter(&b, n, i->shape, NULL);
+    SN_TRY(b.status);
+    all[n++] = sn_array_retain((sn_array *)(uintptr_t)sn_instr_literal(i));
+    sn_instr_move_before(p, i);
+    sn_instr_replace_uses(i, p);
   }
-  return SN_OK;
+  SN_TRY(sn_module_sort(d, m));
+  return sn_module_verify(d, m, 0);
 }
 
-static sn_status evaluate(sn_diag *d, const sn_module *m) {
-  uint32_t n = m->entry->n_params;
-  sn_array **args = sn_alloc_zero((size_t)n + 1, sizeof *args), *out = NULL;
-  if (args == NULL) return SN_ERR_MEMORY;
-  sn_eval_options o;
-  sn_eval_options_init(&o);
-  o.customs = sn_stablehlo_customs();
-  o.replicas = o.partitions = 1;
-  o.stepwise = true; /* as the values were recorded */
-  sn_status st = make_args(m, args);
-  if (st == SN_OK) st = sn_eval(d, m, &o, (int)n, args, &out);
-  sn_array_release(out);
-  for (uint32_t k = 0; k < n; k++) sn_array_release(args[k]);
-  sn_free(args);
+static sn_status call_engine(const run *r, sn_diag *d, const sn_module *m, sn_array **args, sn_array **out) {
+  sn_engine_setup setup = {.pool = r->pool, .stepwise = !r->lifted};
+  sn_runnable p = {NULL, NULL};
+  *out = NULL;
+  SN_TRY(sn_runnable_init(d, r->engine, &setup, m, &p));
+  sn_status st = sn_runnable_call(d, &p, (int)m->entry->n_params, args, out);
+  sn_runnable_finish(&p);
   return st;
 }
 
-static sn_status run_program(sn_diag *d, const char *file, const char *text, size_t n, int64_t every_dimension) {
+/* Programs without checks: what an engine makes of them must be what the interpreter does, but for sums of f32 in another order. */
+static sn_status agree(const run *r, sn_diag *d, const char *file, const sn_module *m, sn_array **args, const sn_array *got) {
+  sn_array *want = NULL;
+  sn_status st = values_interpret(d, m, args, false, &want);
+  if (st == SN_OK && !values_close(want, got, 1e-5, 1e-6)) st = sn_error(d, (sn_loc){file, 0, 0}, SN_ERR_MISMATCH, "%s and the interpreter do not agree", r->engine->name);
+  sn_array_release(want);
+  return st;
+}
+
+static sn_status run_on_engine(const run *r, sn_diag *d, const char *file, sn_module *m, bool unchecked) {
+  sn_array **args = NULL, *out = NULL;
+  sn_status st = r->lifted ? lift_constants(d, m, &args) : values_make(m, &args);
+  if (st == SN_OK) st = call_engine(r, d, m, args, &out);
+  if (st == SN_OK && unchecked) st = agree(r, d, file, m, args, out);
+  sn_array_release(out);
+  values_release(m, args);
+  return st;
+}
+
+static sn_status interpret(sn_diag *d, const sn_module *m) {
+  sn_array *out = NULL;
+  sn_status st = values_interpret(d, m, NULL, true, &out);
+  sn_array_release(out);
+  return st;
+}
+
+static sn_status run_program(const run *r, sn_diag *d, const char *file, const char *text, size_t n, int64_t every_dimension) {
   sn_stablehlo_options o;
   sn_stablehlo_options_init(&o);
   o.every_dimension = every_dimension;
   sn_module *m = NULL;
   SN_TRY(sn_stablehlo_parse(d, file, text, n, &o, &m));
-  sn_status st = evaluate(d, m);
+  sn_status st = r->engine != NULL ? run_on_engine(r, d, file, m, every_dimension != 0) : interpret(d, m);
   sn_module_destroy(m);
   return st;
 }
 
 /* ---- sets: does one program pass? ---- */
 
-typedef sn_status (*judge)(sn_diag *d, const char *file, const char *text, size_t n);
+typedef sn_status (*judge)(const run *r, sn_diag *d, const char *file, const char *text, size_t n);
 
-static sn_status judge_run(sn_diag *d, const char *file, const char *text, size_t n) { return run_program(d, file, text, n, 0); }
+static sn_status judge_run(const run *r, sn_diag *d, const char *file, const char *text, size_t n) { return run_program(r, d, file, text, n, 0); }
 
 /* Specialised to two sizes. */
-static sn_status judge_dynamic(sn_diag *d, const char *file, const char *text, size_t n) {
-  SN_TRY(run_program(d, file, text, n, 3));
-  return run_program(d, file, text, n, 5);
+static sn_status judge_dynamic(const run *r, sn_diag *d, const char *file, const char *text, size_t n) {
+  SN_TRY(run_program(r, d, file, text, n, 3));
+  return run_program(r, d, file, text, n, 5);
 }
 
 static bool has(const char *text, size_t n, const char *word) {
@@ -137,10 +175,11 @@ static sn_status map_functions(sn_diag *d, const char *file, const char *text, s
 }
 
 /* Programs with `expected-error` must be refused, by the reader or the mapping; the others must read. */
-static sn_status judge_text(sn_diag *d, const char *file, const char *text, size_t n) {
+static sn_status judge_text(const run *r, sn_diag *d, const char *file, const char *text, size_t n) {
   sn_mlir *in = NULL;
   sn_status st = sn_mlir_read_text(d, file, text, n, &in);
   bool refuse = has(text, n, "expected-error");
+  (void)r;
   if (st == SN_OK && refuse) st = map_functions(d, file, text, n, in);
   sn_mlir_destroy(in);
   if (refuse) {
@@ -156,8 +195,11 @@ static const set sets[] = {{"static", judge_run}, {"quantized", judge_run}, {"in
 /* ---- cases ---- */
 
 static expectation *find_expectation(run *r, const char *name) {
-  for (size_t i = 0; i < r->n_expected; i++)
-    if (strcmp(r->expected[i].name, name) == 0) return &r->expected[i];
+  for (size_t i = 0; i < r->n_expected; i++) {
+    const char *listed = r->expected[i].name;
+    if (r->lifted && strncmp(listed, "kernels/", 8) == 0) listed += 8;
+    if (strcmp(listed, name) == 0) return &r->expected[i];
+  }
   return NULL;
 }
 
@@ -167,7 +209,7 @@ static int line_of(const char *text, const char *at) {
   return n;
 }
 
-static sn_status run_parts(const set *s, const char *path, sn_diag *d) {
+static sn_status run_parts(const run *r, const set *s, const char *path, sn_diag *d) {
   char *text = NULL;
   size_t n = 0;
   SN_TRY(sn_file_read(d, path, &text, &n));
@@ -178,7 +220,7 @@ static sn_status run_parts(const set *s, const char *path, sn_diag *d) {
     size_t length = part_length(at, &next);
     if (blank(at, length)) continue;
     sn_diag_clear(d);
-    st = s->fn(d, path, at, length);
+    st = s->fn(r, d, path, at, length);
     if (st != SN_OK) printf("(the program at line %d of %s)\n", line_of(text, at), path);
   }
   if (st != SN_OK) sn_diag_set_source(d, path, "", 0);
@@ -192,7 +234,7 @@ static void run_case(run *r, const set *s, const char *file, tally *t) {
   snprintf(name, sizeof name, "%s/%s", s->name, file);
   snprintf(path, sizeof path, "%s/%s", r->dir, name);
   if (sn_diag_create(&d) != SN_OK) exit(1);
-  sn_status st = run_parts(s, path, d);
+  sn_status st = run_parts(r, s, path, d);
   expectation *e = find_expectation(r, name);
   t->total++;
   if (e != NULL) e->seen = true;
@@ -258,34 +300,51 @@ static bool read_expected(run *r, const char *path) {
   return true;
 }
 
+typedef struct mode { const char *name, *engine; bool lifted; } mode;
+static const mode *find_mode(const char *name) {
+  static const mode modes[] = {{"interpreter", NULL, false}, {"op-by-op", "op-by-op", false}, {"fused", "fused", false}, {"op-by-op-kernels", "op-by-op", true}, {"fused-kernels", "fused", true}};
+  for (size_t k = 0; k < sizeof modes / sizeof modes[0]; k++)
+    if (strcmp(modes[k].name, name) == 0) return &modes[k];
+  return NULL;
+}
+
 int main(int argc, char **argv) {
   run r = {0};
   tally all = {0, 0, 0, 0};
-  if (argc < 3) {
-    fprintf(stderr, "usage: conformance DIR EXPECTED [SET[/NAME]]...\n");
+  const mode *how = argc < 4 ? NULL : find_mode(argv[3]);
+  if (how == NULL) {
+    fprintf(stderr, "usage: conformance DIR EXPECTED interpreter|op-by-op|fused|op-by-op-kernels|fused-kernels [SET[/NAME]]...\n");
     return 2;
   }
   r.dir = sn_env("SINTER_CONFORMANCE_DIR") != NULL ? sn_env("SINTER_CONFORMANCE_DIR") : argv[1];
-  r.filters = argv + 3;
-  r.n_filters = argc - 3;
+  r.filters = argv + 4;
+  r.n_filters = argc - 4;
   if (!sn_file_exists(r.dir)) {
     printf("not run: conformance: no folder %s (SINTER_CONFORMANCE_DIR)\n", r.dir);
     return 77;
   }
+  r.engine = how->engine != NULL ? sn_engine_find(how->engine) : NULL;
+  r.lifted = how->lifted;
+  if (r.engine != NULL && !sn_compiler_available(NULL)) {
+    printf("not run: conformance, %s: libsinter-llvm.so does not load (a build with LLVM has it)\n", how->name);
+    return 77;
+  }
   if (!read_expected(&r, argv[2])) return 2;
+  if (sn_pool_create(0, &r.pool) != SN_OK) return 1;
   tally tallies[sizeof sets / sizeof sets[0]] = {{0, 0, 0, 0}};
   for (size_t k = 0; k < sizeof sets / sizeof sets[0]; k++) {
     if (!wanted(&r, &sets[k], NULL)) continue;
     run_folder(&r, &sets[k], "", &tallies[k]);
     if (strcmp(sets[k].name, "interpret") == 0) run_folder(&r, &sets[k], "chlo/", &tallies[k]);
   }
-  printf("%-12s %7s %7s %14s %7s\n", "set", "passed", "failed", "known failures", "total");
+  printf("%-16s %7s %7s %14s %7s\n", how->name, "passed", "failed", "known failures", "total");
   for (size_t k = 0; k < sizeof sets / sizeof sets[0]; k++) {
     const tally *t = &tallies[k];
-    printf("%-12s %7d %7d %14d %7d\n", sets[k].name, t->passed, t->failed, t->expected, t->total);
+    printf("%-16s %7d %7d %14d %7d\n", sets[k].name, t->passed, t->failed, t->expected, t->total);
     all.failed += t->failed;
     all.total += t->total;
   }
+  sn_pool_destroy(r.pool);
   sn_free(r.expected);
   sn_free(r.list_text);
   return all.failed != 0 || all.total == 0;

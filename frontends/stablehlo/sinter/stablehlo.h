@@ -34,10 +34,8 @@ SN_NODISCARD sn_status sn_stablehlo_parse(sn_diag *d, const char *file, const vo
 /* For sn_eval_options.customs: check.expect_eq, check.expect_close, check.expect_almost_eq, check.eq and the rest of the check dialect, and
  * interpreter.run_parallel. A failed check is SN_ERR_MISMATCH at its location. Ends with target NULL. */
 const sn_eval_custom *sn_stablehlo_customs(void);
-/* One of these comparisons, for engines with registries of their own. config: the call's configuration. SN_ERR_MISMATCH when it fails. */
-bool sn_stablehlo_is_check(const char *target);
-SN_NODISCARD sn_status sn_stablehlo_check(sn_diag *d, sn_loc loc, const char *target, const char *config, const sn_array *got, const sn_array *want);
-
+/* Does the module check itself (check.*)? Such programs compare with values that were recorded with sums rounded at every step: sn_eval_options.stepwise. */
+bool sn_stablehlo_has_checks(const sn_module *m);
 #ifdef __cplusplus
 }
 #endif

@@ -39,6 +39,7 @@ typedef struct sn_eval_options {
   int64_t max_steps;           /* instructions to run, for fuzzing; 0: no limit. Beyond: SN_ERR_CANCELLED */
   bool stepwise;               /* sums over dimensions are rounded to the element type at every step (products of matrices: to f32), as StableHLO's own interpreter
                                 * does: for values recorded that way. Else they are kept wide and rounded once. */
+  const sn_computation *const *entries; /* of the same module, one a process, with the same parameters: what each runs; NULL: the module's entry */
   uint64_t seed;               /* of `rng` and rng-get-and-update-state */
   sn_array *const *infeed;     /* values for infeed in order; n_infeed of them (each process has its own cursor) */
   int n_infeed;
