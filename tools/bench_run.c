@@ -142,9 +142,9 @@ static sn_status next_batch(feed *f, sn_diag *d) {
     SN_TRY(sn_loader_seek(f->loader, ++f->epoch, 0));
     SN_TRY(sn_loader_next(d, f->loader, &batch));
   }
-  if (batch.images) memcpy(f->b->arguments[n - 2], sn_array_data(batch.images), sn_array_bytes(batch.images));
+  if (batch.inputs) memcpy(f->b->arguments[n - 2], sn_array_data(batch.inputs), sn_array_bytes(batch.inputs));
   if (batch.labels) memcpy(f->b->arguments[n - 1], sn_array_data(batch.labels), sn_array_bytes(batch.labels));
-  sn_array_release(batch.images);
+  sn_array_release(batch.inputs);
   sn_array_release(batch.labels);
   return SN_OK;
 }

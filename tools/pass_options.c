@@ -10,7 +10,7 @@ const sn_option sn_options_passes[] = {
     {"layout", 0, SN_OPT_CHOICE, "auto|nhwc|nchw", "auto", "layout of convolutions", 0, 0},
     {"attention", 0, SN_OPT_CHOICE, "fused|eager", "fused", "attention as one kernel, or as it was written", 0, 0},
     {"memory-limit", 0, SN_OPT_SIZE, "SIZE", NULL, "recompute values to stay below this many bytes", 0, 0},
-    {"seed", 0, SN_OPT_INT, "N", "0", "of the module's own random state: what `rng` draws", 0, 9e15},
+    {"seed", 0, SN_OPT_INT, "N", "0", "of what is drawn: by `rng`; in training initial weights, order of samples, dropout", 0, 9e15},
     {"limit", 0, SN_OPT_TEXT, "PASS:N", NULL, "let PASS apply at most N rewrites", 0, 0},
     {"disable-pass", 0, SN_OPT_LIST, "PASS", NULL, "leave a pass out; may be given several times", 0, 0},
     {"stop-after", 0, SN_OPT_TEXT, "PASS[#K]", NULL, "stop behind the K-th run of PASS, the first by default", 0, 0},

@@ -132,7 +132,7 @@ static sn_status data_batch(predictor *p, data_run *r, const sn_batch *b) {
   sn_array *logits = NULL;
   int64_t n_labels = sn_model_get_info(p->model)->n_labels;
   const int32_t *labels = sn_array_data(b->labels);
-  sn_status s = classifier_call(p, &r->c, b->images, &logits);
+  sn_status s = classifier_call(p, &r->c, b->inputs, &logits);
   for (int64_t k = 0; s == SN_OK && k < r->batch; k++, r->index++)
     if (labels[k] >= 0) s = tell_sample(p, r, labels[k], (const float *)sn_array_data(logits) + k * n_labels);
   sn_array_release(logits);
@@ -161,9 +161,9 @@ sn_status predict_data(predictor *p) {
   while (s == SN_OK) {
     sn_batch b;
     s = sn_loader_next(p->d, r.loader, &b);
-    if (s != SN_OK || !b.images) break;
+    if (s != SN_OK || !b.inputs) break;
     s = data_batch(p, &r, &b);
-    sn_array_release(b.images);
+    sn_array_release(b.inputs);
     sn_array_release(b.labels);
   }
   if (s == SN_OK) s = tell_accuracy(p, &r);

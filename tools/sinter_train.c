@@ -3,29 +3,31 @@
 #include "train.h"
 
 static const sn_option model_options[] = {
-    {"model", 'm', SN_OPT_TEXT, "NAME", NULL, "vit-b16, vit-tiny, vit-digits, mlp, linear, linear-regression or convnet; vit with --config", 0, 0},
+    {"model", 'm', SN_OPT_TEXT, "NAME", NULL, "vit-b16, vit-tiny, vit-digits, mlp, linear, linear-regression, convnet, bert or gpt; vit, bert or gpt with --config", 0, 0},
     {"config", 0, SN_OPT_TEXT, "config.json", NULL, "the model as Hugging Face describes it; default: beside --init", 0, 0},
     {"init", 0, SN_OPT_TEXT, "FILE|DIR", NULL, "weights to begin with: model.safetensors, or a folder that holds it", 0, 0},
     {"new-head", 0, SN_OPT_FLAG, NULL, NULL, "replace the classifier of --init by a fresh one for the labels of the data", 0, 0},
     {"trainable", 0, SN_OPT_TEXT, "REGEX", NULL, "train only the parameters whose names match", 0, 0},
+    {"lora", 0, SN_OPT_INT, "RANK", "0", "gpt: train low-rank companions of the attention's weights alone; what is written has them added in. 0: off", 0, 65536},
+    {"lora-alpha", 0, SN_OPT_NUMBER, "X", "16", "their scale is X / RANK", 0, 1e6},
     {"compute", 0, SN_OPT_CHOICE, "f32|bf16|f16", "f32", "type of activations and products; parameters stay f32", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option data_options[] = {
-    {"data", 'd', SN_OPT_TEXT, "KIND:DIR", NULL, "digits:DIR, idx:DIR, cifar10:DIR, folder:DIR or synthetic", 0, 0},
+    {"data", 'd', SN_OPT_TEXT, "KIND:DIR", NULL, "digits:DIR, idx:DIR, cifar10:DIR, folder:DIR, tokens:DIR or synthetic", 0, 0},
     {"preprocessor", 0, SN_OPT_TEXT, "FILE", NULL, "preprocessor_config.json; default: beside --init, else resize to the model's size and scale to -1…1", 0, 0},
     {"image-size", 0, SN_OPT_INT, "N", "0", "side of the images for models that do not say one; 0: as the data have it", 0, 65536},
     {"flip", 0, SN_OPT_FLAG, NULL, NULL, "mirror half of the training images at random", 0, 0},
-    {"val-fraction", 0, SN_OPT_NUMBER, "X", "0.1", "share of folder:DIR to test on when it has no val", 0, 0.99},
-    {"samples", 0, SN_OPT_INT, "N", "1024", "images of synthetic", 1, 1e9},
+    {"val-fraction", 0, SN_OPT_NUMBER, "X", "0.1", "share of folder:DIR or tokens:DIR to test on when it has no such part", 0, 0.99},
+    {"samples", 0, SN_OPT_INT, "N", "1024", "images or sequences of synthetic", 1, 1e9},
+    {"length", 0, SN_OPT_INT, "N", "0", "tokens a sequence of synthetic; 0: all that the model has positions for", 0, 1e9},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option run_options[] = {
     {"epochs", 'e', SN_OPT_INT, "N", "10", "passes over the data", 1, 1e9},
     {"steps", 0, SN_OPT_INT, "N", "0", "stop after so many steps; 0: after the epochs", 0, 1e15},
-    {"batch", 'b', SN_OPT_INT, "N", "64", "images a step", 1, 1e7},
+    {"batch", 'b', SN_OPT_INT, "N", "64", "images or sequences a step", 1, 1e7},
     {"accumulate", 0, SN_OPT_INT, "N", "1", "do the batch in N parts, one after the other", 1, 1e6},
-    {"seed", 0, SN_OPT_INT, "N", "0", "of initial weights, order of images, dropout", 0, 9e15},
     {"eval-only", 0, SN_OPT_FLAG, NULL, NULL, "test the weights of --init or --checkpoint and leave", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 

@@ -11,7 +11,7 @@
 
 /* One row an epoch; also the columns of the CSV file and of the state's "history". */
 typedef struct train_row {
-  double epoch, step, train_loss, train_accuracy, test_loss, test_accuracy, rate, images_per_s, seconds;
+  double epoch, step, train_loss, train_accuracy, test_loss, test_accuracy, rate, samples_per_s, seconds;
 } train_row;
 enum { TRAIN_COLUMNS = (int)(sizeof(train_row) / sizeof(double)) };
 
@@ -43,6 +43,7 @@ typedef struct trainer {
   int n_values;
   int64_t step, epoch, batch, total_steps, n_epochs;
   train_sums sums;
+  const char *unit; /* what sums.samples counts: "images", "sequences" of a classifier, "tokens" of a language model */
   train_row *history;
   size_t n_history;
   bool saved_once, dumped;

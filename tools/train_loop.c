@@ -34,6 +34,16 @@ static sn_status explain_nan(trainer *t, int n, sn_array *const *args, double lo
   return told;
 }
 
+/* What the loss is a mean over: samples, or tokens that are predicted and count. */
+static int64_t counted(const trainer *t, const sn_batch *b) {
+  const sn_shape *s = sn_array_shape(b->labels);
+  const int32_t *labels = sn_array_data(b->labels);
+  int64_t n = 0;
+  if (sn_model_get_spec(t->model)->loss != SN_LOSS_TOKENS) return b->n;
+  for (int64_t i = 0; i < sn_shape_elements(s); i++) n += i % s->dims[1] != 0 && labels[i] >= 0; /* nothing predicts the first */
+  return n;
+}
+
 static void take_result(trainer *t, sn_array *result, int64_t n_samples) {
   for (int i = 0; i < t->n_values; i++) {
     sn_array_release(t->values[i]);
@@ -57,7 +67,7 @@ static sn_status one_step(trainer *t, const sn_batch *b) {
   sn_array *result = NULL, **args = sn_alloc((size_t)n * sizeof *args);
   if (!args) return sn_out_of_memory(t->d, (size_t)n * sizeof *args);
   memcpy(args, t->values, (size_t)t->n_values * sizeof *args);
-  args[t->n_values] = b->images;
+  args[t->n_values] = b->inputs;
   args[t->n_values + 1] = b->labels;
   sn_status s = sn_runnable_call(t->d, &t->train_run, n, args, &result);
   if (s == SN_OK) s = check_loss(t, n, args, result);
@@ -65,7 +75,7 @@ static sn_status one_step(trainer *t, const sn_batch *b) {
     s = train_dump_step(t, args, result);
     t->dumped = true;
   }
-  if (s == SN_OK) take_result(t, result, b->n);
+  if (s == SN_OK) take_result(t, result, counted(t, b));
   if (s == SN_OK && t->board) s = tensorboard_scalar(t->d, t->board, "train/step_loss", t->step + 1, scalar(sn_array_element(result, t->n_values + SN_METRIC_LOSS)));
   sn_array_release(result);
   sn_free(args);
@@ -98,17 +108,17 @@ sn_status train_evaluate(trainer *t, double *loss, double *accuracy) {
     sn_batch b;
     sn_array *result = NULL;
     s = sn_loader_next(t->d, t->test_loader, &b);
-    if (s != SN_OK || !b.images) break;
-    args[t->eval.n_params] = b.images;
+    if (s != SN_OK || !b.inputs) break;
+    args[t->eval.n_params] = b.inputs;
     args[t->eval.n_params + 1] = b.labels;
     s = sn_runnable_call(t->d, &t->eval_run, t->eval.n_params + t->eval.n_inputs, args, &result);
     for (int k = 0; s == SN_OK && k < 3; k++) sums[k] += scalar(sn_array_element(result, k));
     sn_array_release(result);
-    sn_array_release(b.images);
+    sn_array_release(b.inputs);
     sn_array_release(b.labels);
   }
   sn_free(args);
-  if (s == SN_OK && sums[2] == 0) return sn_error(t->d, SN_NOWHERE, SN_ERR_CORRUPT, "not one test image could be read");
+  if (s == SN_OK && sums[2] == 0) return sn_error(t->d, SN_NOWHERE, SN_ERR_CORRUPT, "not one test sample could be read");
   *loss = sums[0] / (sums[2] > 0 ? sums[2] : 1);
   *accuracy = sums[1] / (sums[2] > 0 ? sums[2] : 1);
   return s;
@@ -132,7 +142,7 @@ static sn_status run_batches(trainer *t, bool *whole) {
     sn_batch b;
     s = sn_loader_next(t->d, t->train_loader, &b);
     if (s == SN_OK) s = one_step(t, &b);
-    sn_array_release(b.images);
+    sn_array_release(b.inputs);
     sn_array_release(b.labels);
     if (s != SN_OK) break;
     t->step++;
@@ -158,7 +168,7 @@ static sn_status end_epoch(trainer *t) {
   double n = t->sums.samples > 0 ? t->sums.samples : 1, test_loss, test_accuracy;
   SN_TRY(train_evaluate(t, &test_loss, &test_accuracy));
   train_row row = {.epoch = (double)t->epoch + 1, .step = (double)t->step, .train_loss = t->sums.loss / n, .train_accuracy = t->sums.correct / n, .test_loss = test_loss,
-                   .test_accuracy = test_accuracy, .rate = t->last_rate, .images_per_s = t->epoch_seconds > 0 ? n / t->epoch_seconds : 0, .seconds = t->epoch_seconds};
+                   .test_accuracy = test_accuracy, .rate = t->last_rate, .samples_per_s = t->epoch_seconds > 0 ? n / t->epoch_seconds : 0, .seconds = t->epoch_seconds};
   t->last_accuracy = test_accuracy;
   SN_TRY(add_history(t, &row));
   t->sums = (train_sums){0, 0, 0};

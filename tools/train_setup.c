@@ -53,6 +53,7 @@ static sn_status peek_data(trainer *t, sn_model_options *mo, sn_dataset **set) {
   mo->height = mo->width = o.height;
   if (strncmp(spec, "synthetic", 9) == 0) {
     mo->channels = 3;
+    mo->length = sn_opt_int(t->o, "length");
     return SN_OK;
   }
   if (strncmp(spec, "folder:", 7) == 0 && !o.height) o.height = o.width = 1; /* classes alone */
@@ -61,10 +62,11 @@ static sn_status peek_data(trainer *t, sn_model_options *mo, sn_dataset **set) {
   mo->channels = i->channels;
   mo->height = i->height;
   mo->width = i->width;
+  mo->length = i->length;
   mo->default_labels = i->n_classes;
   mo->label_names = i->class_names;
   mo->n_label_names = i->class_names ? i->n_classes : 0;
-  if (sn_opt_flag(t->o, "new-head")) mo->n_labels = i->n_classes;
+  if (sn_opt_flag(t->o, "new-head") && i->n_classes) mo->n_labels = i->n_classes;
   return SN_OK;
 }
 
@@ -73,6 +75,8 @@ static sn_status make_model(trainer *t) {
   sn_dataset *set = NULL;
   sn_model_options_init(&mo);
   mo.layout = strcmp(sn_opt_text(t->o, "layout"), "nhwc") == 0 ? SN_NHWC : SN_NCHW;
+  mo.lora_rank = sn_opt_int(t->o, "lora");
+  mo.lora_alpha = sn_opt_number(t->o, "lora-alpha");
   SN_TRY(peek_data(t, &mo, &set));
   const char *name = sn_opt_text(t->o, "model");
   bool named = sn_model_is_preset(name) && !sn_opt_given(t->o, "config"); /* a preset is meant as it is, whatever lies beside the weights */
@@ -84,12 +88,13 @@ static sn_status make_model(trainer *t) {
   return s;
 }
 
+static bool learns_tokens(const trainer *t) { return sn_model_get_spec(t->model)->loss == SN_LOSS_TOKENS; }
+
 static sn_status open_data(trainer *t) {
   const sn_model_info *i = sn_model_get_info(t->model);
   const char *spec = sn_opt_text(t->o, "data");
-  if (!i->channels) return sn_error(t->d, SN_NOWHERE, SN_ERR_MISMATCH, "a %s reads tokens; the data are images", i->type);
   sn_image_transform_init(&t->transform, i->height, i->width);
-  char *file = find_file(t, "preprocessor", "preprocessor_config.json");
+  char *file = i->channels ? find_file(t, "preprocessor", "preprocessor_config.json") : NULL;
   sn_status s = file ? sn_image_transform_read(t->d, file, &t->transform) : SN_OK;
   sn_free(file);
   for (int train = 1; s == SN_OK && train >= 0; train--) {
@@ -99,6 +104,11 @@ static sn_status open_data(trainer *t) {
     o.width = i->width;
     o.channels = i->channels;
     o.n_classes = i->n_labels;
+    if (i->vocabulary) {
+      o.length = sn_model_get_spec(t->model)->input_dims[0];
+      o.vocabulary = i->vocabulary;
+      o.token_labels = learns_tokens(t);
+    }
     o.transform = &t->transform;
     s = sn_dataset_open(t->d, spec, &o, train ? &t->train_set : &t->test_set);
   }
@@ -175,6 +185,7 @@ static sn_status make_steps(trainer *t) {
 static sn_status freeze(trainer *t) {
   size_t n = 0;
   const char *regex = sn_opt_text(t->o, "trainable");
+  if (sn_opt_int(t->o, "lora") && !regex) regex = "\\.lora_[AB]\\.";
   if (!regex) return SN_OK;
   SN_TRY(sn_params_set_trainable(t->d, t->tree, regex, &n));
   printf("training %zu of %zu parameters\n", n, sn_params_count(t->tree));
@@ -217,9 +228,10 @@ sn_status train_setup(trainer *t) {
   SN_TRY(make_values(t));
   const char *board = sn_opt_text(t->o, "tensorboard");
   if (board && !sn_opt_flag(t->o, "eval-only")) SN_TRY(tensorboard_open(t->d, board, &t->board));
-  printf("%s: %lld parameters, %lld trainable; %lld training and %lld test images\n", sn_model_get_info(t->model)->type,
+  t->unit = learns_tokens(t) ? "tokens" : sn_model_get_info(t->model)->vocabulary ? "sequences" : "images";
+  printf("%s: %lld parameters, %lld trainable; %lld training and %lld test %s\n", sn_model_get_info(t->model)->type,
          (long long)sn_params_elements(t->tree, false), (long long)sn_params_elements(t->tree, true), (long long)sn_dataset_get_info(t->train_set)->n,
-         (long long)sn_dataset_get_info(t->test_set)->n);
+         (long long)sn_dataset_get_info(t->test_set)->n, sn_model_get_info(t->model)->vocabulary ? "sequences" : "images");
   fflush(stdout);
   report_diagnostics(t);
   return SN_OK;

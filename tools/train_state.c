@@ -26,15 +26,20 @@ static bool begins_with_one_of(const char *name, const char *const *list) {
   return false;
 }
 
-/* The weights of the file but for the classifier, and the fresh classifier of `drawn`. */
-static sn_status with_new_head(trainer *t, const sn_bundle *file, const sn_bundle *drawn, sn_bundle **out) {
-  const char *const *head = sn_model_get_info(t->model)->head;
+/* Is the parameter drawn anew, whatever the file holds? The classifier of --new-head; what --lora adds, unless the file has it. */
+static bool is_fresh(const trainer *t, const sn_bundle *file, const char *name) {
+  if (sn_opt_flag(t->o, "new-head") && begins_with_one_of(name, sn_model_get_info(t->model)->head)) return true;
+  return sn_opt_int(t->o, "lora") && strstr(name, ".lora_") && !sn_bundle_get(file, name);
+}
+
+/* The weights of the file but for the fresh ones, and those of `drawn`. */
+static sn_status with_fresh(trainer *t, const sn_bundle *file, const sn_bundle *drawn, sn_bundle **out) {
   SN_TRY(sn_bundle_create(out));
   for (size_t i = 0; i < sn_bundle_count(file); i++)
-    if (!begins_with_one_of(sn_bundle_name(file, i), head)) SN_TRY(sn_bundle_set(*out, sn_bundle_name(file, i), sn_bundle_at(file, i)));
+    if (!is_fresh(t, file, sn_bundle_name(file, i))) SN_TRY(sn_bundle_set(*out, sn_bundle_name(file, i), sn_bundle_at(file, i)));
   for (size_t i = 0; i < sn_bundle_count(drawn); i++)
-    if (begins_with_one_of(sn_bundle_name(drawn, i), head)) SN_TRY(sn_bundle_set(*out, sn_bundle_name(drawn, i), sn_bundle_at(drawn, i)));
-  printf("new classifier: %lld labels\n", (long long)sn_model_get_info(t->model)->n_labels);
+    if (is_fresh(t, file, sn_bundle_name(drawn, i))) SN_TRY(sn_bundle_set(*out, sn_bundle_name(drawn, i), sn_bundle_at(drawn, i)));
+  if (sn_opt_flag(t->o, "new-head")) printf("new classifier: %lld labels\n", (long long)sn_model_get_info(t->model)->n_labels);
   return SN_OK;
 }
 
@@ -63,10 +68,11 @@ static sn_status take_weights(trainer *t, const char *path, const sn_bundle *fil
   bool vit = strcmp(sn_model_get_info(t->model)->type, "vit") == 0;
   sn_status s = vit && lacks_prefix(file, "vit.") ? with_prefix(file, "vit.", &prefixed) : SN_OK;
   if (s == SN_OK && prefixed) file = prefixed;
-  if (s == SN_OK && sn_opt_flag(t->o, "new-head")) s = with_new_head(t, file, *params, &mixed);
+  bool new_head = sn_opt_flag(t->o, "new-head");
+  if (s == SN_OK && (new_head || sn_opt_int(t->o, "lora"))) s = with_fresh(t, file, *params, &mixed);
   if (s != SN_OK) s = sn_out_of_memory(t->d, 0);
   if (s == SN_OK) s = sn_params_load(t->d, t->tree, path, mixed ? mixed : file, vit ? ignore : NULL, &loaded);
-  if (s == SN_ERR_MISMATCH && !mixed) sn_hint(t->d, "when only the classifier differs, --new-head replaces it");
+  if (s == SN_ERR_MISMATCH && !new_head && *sn_model_get_info(t->model)->head) sn_hint(t->d, "when only the classifier differs, --new-head replaces it");
   sn_bundle_destroy(prefixed);
   sn_bundle_destroy(mixed);
   if (s != SN_OK) return s;
@@ -140,16 +146,21 @@ static sn_array *exported(const trainer *t, int i) {
 }
 
 static sn_status save_model(trainer *t, const char *dir) {
-  sn_bundle *b = NULL;
+  sn_bundle *b = NULL, *merged = NULL;
   sn_str config = {0}, images = {0};
   sn_status s = sn_bundle_create(&b);
   for (int i = 0; s == SN_OK && i < t->train.n_params; i++) s = sn_bundle_set(b, sn_params_at(t->tree, (size_t)i)->name, exported(t, i));
   sn_str_printf(&config, "%s/config.json", dir);
   sn_str_printf(&images, "%s/preprocessor_config.json", dir);
   if (s != SN_OK || config.failed || images.failed) s = sn_out_of_memory(t->d, 0);
+  if (s == SN_OK && sn_opt_int(t->o, "lora")) {
+    s = sn_model_merge_lora(t->d, t->model, b, &merged);
+    sn_bundle_destroy(b);
+    b = merged;
+  }
   if (s == SN_OK) s = sn_weights_write(t->d, dir, b);
   if (s == SN_OK) s = sn_model_write_config(t->d, t->model, config.data);
-  if (s == SN_OK) s = sn_image_transform_write(t->d, images.data, &t->transform, (int)sn_model_get_info(t->model)->channels);
+  if (s == SN_OK && sn_model_get_info(t->model)->channels) s = sn_image_transform_write(t->d, images.data, &t->transform, (int)sn_model_get_info(t->model)->channels);
   sn_bundle_destroy(b);
   sn_str_finish(&config);
   sn_str_finish(&images);

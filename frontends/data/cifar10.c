@@ -77,4 +77,4 @@ static void cifar_close(sn_dataset *s) {
   sn_free(set);
 }
 
-const sn_data_kind sn_data_cifar10 = {"cifar10", "data_batch_1.bin … data_batch_5.bin and test_batch.bin", false, cifar_open, cifar_read, NULL, cifar_close};
+const sn_data_kind sn_data_cifar10 = {"cifar10", "data_batch_1.bin … data_batch_5.bin and test_batch.bin", false, cifar_open, cifar_read, NULL, NULL, cifar_close};

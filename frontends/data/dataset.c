@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "data_internal.h"
+#include "sinter/random.h"
 
-static const sn_data_kind *const kinds[] = {&sn_data_digits, &sn_data_idx, &sn_data_cifar10, &sn_data_folder, &sn_data_synthetic};
+static const sn_data_kind *const kinds[] = {&sn_data_digits, &sn_data_idx, &sn_data_cifar10, &sn_data_folder, &sn_data_tokens, &sn_data_synthetic};
 enum { N_KINDS = (int)(sizeof kinds / sizeof *kinds) };
 
 void sn_dataset_options_init(sn_dataset_options *o) {
@@ -22,21 +23,25 @@ static sn_status find_kind(sn_diag *d, const char *spec, const sn_data_kind **ki
     return s;
   }
   sn_status s = sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "data `%s`: unknown kind", spec);
-  sn_hint(d, "write digits:DIR, idx:DIR, cifar10:DIR, folder:DIR or synthetic");
+  sn_hint(d, "write digits:DIR, idx:DIR, cifar10:DIR, folder:DIR, tokens:DIR or synthetic");
   return s;
 }
 
 static sn_status check_options(sn_diag *d, const sn_data_kind *kind, const sn_dataset_options *o) {
   if (o->height < 0 || o->width < 0 || o->channels < 0 || o->channels > 4 || o->val_fraction < 0 || o->val_fraction >= 1 || o->synthetic_samples < 1 ||
-      o->synthetic_samples > INT32_MAX)
+      o->synthetic_samples > INT32_MAX || o->length < 0 || o->vocabulary < 0)
     return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "data: an option is out of its range");
-  if (kind->sized && !(o->height && o->width)) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "data `%s`: the size of the images must be given", kind->name);
+  bool images = kind->read || kind->fill; /* synthetic has both */
+  if (o->length && !kind->tokens) return sn_error(d, SN_NOWHERE, SN_ERR_MISMATCH, "the model reads tokens, `%s` are images", kind->name);
+  if (o->channels && !images) return sn_error(d, SN_NOWHERE, SN_ERR_MISMATCH, "the model looks at images, `%s` are token ids", kind->name);
+  if (kind->sized && !o->length && !(o->height && o->width)) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "data `%s`: the size of the images must be given", kind->name);
   return SN_OK;
 }
 
 /* Size and channels after the transform become the set's. */
 static sn_status settle_transform(sn_diag *d, sn_dataset *s, const sn_dataset_options *o) {
   sn_dataset_info *i = &s->info;
+  if (i->length) return SN_OK; /* no images */
   int64_t h = o->height ? o->height : i->height, w = o->width ? o->width : i->width;
   sn_image_transform_init(&s->transform, h, w);
   if (o->transform) s->transform = *o->transform;
@@ -70,6 +75,19 @@ static sn_status check_labels(sn_diag *d, sn_dataset *s, const sn_dataset_option
   return SN_OK;
 }
 
+/* The permutation is the same for both parts. */
+bool sn_dataset_split(const sn_dataset_options *o, size_t n, bool *is_test) {
+  size_t n_test = (size_t)((double)n * o->val_fraction + 0.5);
+  uint32_t *order = sn_alloc((n + 1) * sizeof *order);
+  sn_random r;
+  if (!order) return false;
+  sn_random_init(&r, o->seed, sn_random_stream("split", 0));
+  sn_random_shuffle(&r, order, n);
+  for (size_t i = 0; i < n; i++) is_test[order[i]] = i < n_test;
+  sn_free(order);
+  return true;
+}
+
 sn_status sn_dataset_open(sn_diag *d, const char *spec, const sn_dataset_options *o, sn_dataset **out) {
   const sn_data_kind *kind;
   const char *dir;
@@ -79,6 +97,7 @@ sn_status sn_dataset_open(sn_diag *d, const char *spec, const sn_dataset_options
   sn_dataset *s = sn_alloc_zero(1, sizeof *s);
   if (!s) return sn_out_of_memory(d, sizeof *s);
   s->kind = kind;
+  s->token_labels = o->token_labels;
   sn_status status = sn_arena_create(&s->arena);
   const char *kept = status == SN_OK ? sn_arena_string(s->arena, dir) : NULL;
   if (!kept) status = sn_out_of_memory(d, sizeof *s);

@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "data_internal.h"
-#include "sinter/random.h"
 
 typedef struct folder_set {
   const char **paths; /* info.n of them, in the arena */
@@ -79,26 +78,19 @@ static sn_status list_classes(sn_diag *d, listing *l, const char *train) {
   return SN_OK;
 }
 
-/* Keeps the samples of one part. The permutation is the same for both parts. */
+/* Keeps the samples of one part. */
 static sn_status keep_part(sn_diag *d, listing *l, const sn_dataset_options *o) {
-  size_t n_test = (size_t)((double)l->n * o->val_fraction + 0.5), kept = 0;
-  uint32_t *order = sn_alloc_zero(l->n + 1, sizeof *order);
-  bool *is_test = sn_alloc_zero(l->n + 1, sizeof *is_test);
-  if (order && is_test) {
-    sn_random r;
-    sn_random_init(&r, o->seed, sn_random_stream("split", 0));
-    sn_random_shuffle(&r, order, l->n);
-    for (size_t i = 0; i < n_test; i++) is_test[order[i]] = true;
-    for (size_t i = 0; i < l->n; i++) {
-      if (is_test[i] == o->train) continue;
-      l->paths[kept] = l->paths[i];
-      l->labels[kept++] = l->labels[i];
-    }
-    l->n = kept;
+  size_t kept = 0;
+  bool *is_test = sn_alloc(l->n + 1), ok = is_test && sn_dataset_split(o, l->n, is_test);
+  for (size_t i = 0; ok && i < l->n; i++) {
+    if (is_test[i] == o->train) continue;
+    l->paths[kept] = l->paths[i];
+    l->labels[kept++] = l->labels[i];
   }
-  sn_free(order);
   sn_free(is_test);
-  return order && is_test ? SN_OK : sn_out_of_memory(d, l->n * 5);
+  if (!ok) return sn_out_of_memory(d, l->n * 5);
+  l->n = kept;
+  return SN_OK;
 }
 
 static sn_status list_all(sn_diag *d, listing *l, const char *dir, const sn_dataset_options *o) {
@@ -141,4 +133,4 @@ static sn_status folder_read(sn_diag *d, const sn_dataset *s, int64_t i, sn_imag
   return sn_image_read(d, ((const folder_set *)s->state)->paths[i], s->info.channels, out);
 }
 
-const sn_data_kind sn_data_folder = {"folder", "train/CLASS/*.jpg (or .png) and val/CLASS/*.jpg", true, folder_open, folder_read, NULL, NULL};
+const sn_data_kind sn_data_folder = {"folder", "train/CLASS/*.jpg (or .png) and val/CLASS/*.jpg", true, folder_open, folder_read, NULL, NULL, NULL};

@@ -130,5 +130,5 @@ static sn_status idx_read(sn_diag *d, const sn_dataset *s, int64_t i, sn_image *
 }
 
 #define IDX_EXPECTS "train-images-idx3-ubyte, train-labels-idx1-ubyte, test-images-idx3-ubyte, test-labels-idx1-ubyte (also t10k-…, also .gz)"
-const sn_data_kind sn_data_idx = {"idx", IDX_EXPECTS, false, idx_open, idx_read, NULL, idx_close};
-const sn_data_kind sn_data_digits = {"digits", IDX_EXPECTS, false, idx_open, idx_read, NULL, idx_close};
+const sn_data_kind sn_data_idx = {"idx", IDX_EXPECTS, false, idx_open, idx_read, NULL, NULL, idx_close};
+const sn_data_kind sn_data_digits = {"digits", IDX_EXPECTS, false, idx_open, idx_read, NULL, NULL, idx_close};

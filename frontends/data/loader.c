@@ -14,7 +14,7 @@ typedef struct slot {
   slot_state state;
   int64_t epoch, batch;
   const uint32_t *order;   /* of its epoch: sn_loader.orders */
-  sn_array *images, *labels;
+  sn_array *inputs, *labels;
   int64_t n;
   sn_status status;
   sn_diag *diag;           /* what decoding said, passed on by sn_loader_next */
@@ -65,6 +65,26 @@ static bool flips(const sn_loader *l, int64_t epoch, int64_t sample) {
   return sn_random_u32(&r) & 1;
 }
 
+/* Tokens are in memory already. */
+static void take_tokens(slot *s) {
+  const sn_loader *l = s->loader;
+  const sn_dataset *set = l->set;
+  int32_t *ids = sn_array_data(s->inputs), *labels = sn_array_data(s->labels);
+  int64_t length = set->info.length, each = set->token_labels ? length : 1;
+  for (int64_t k = 0; k < l->o.batch; k++, ids += length, labels += each) {
+    int64_t p = s->batch * l->o.batch + k;
+    if (p >= set->info.n) {
+      memset(ids, 0, (size_t)length * sizeof *ids);
+      for (int64_t i = 0; i < each; i++) labels[i] = -1;
+      continue;
+    }
+    int64_t sample = s->order ? s->order[p] : p;
+    set->kind->tokens(set, sample, ids, set->token_labels ? labels : NULL);
+    if (!set->token_labels) *labels = set->labels[sample];
+    s->n++;
+  }
+}
+
 /* Position p of the epoch's order; with drop_last a damaged sample's place is taken by the next ones. SN_ERR_CORRUPT: none was good. */
 static sn_status decode_position(slot *s, int64_t p, float *pixels, int32_t *label) {
   const sn_loader *l = s->loader;
@@ -87,11 +107,12 @@ static sn_status decode_position(slot *s, int64_t p, float *pixels, int32_t *lab
 static sn_status allocate_batch(slot *s) {
   const sn_loader *l = s->loader;
   const sn_dataset_info *i = &l->set->info;
-  int64_t nchw[] = {l->o.batch, i->channels, i->height, i->width}, nhwc[] = {l->o.batch, i->height, i->width, i->channels};
+  int64_t nchw[] = {l->o.batch, i->channels, i->height, i->width}, nhwc[] = {l->o.batch, i->height, i->width, i->channels}, tokens[] = {l->o.batch, i->length};
   sn_arena *a;
   SN_TRY(sn_arena_create(&a));
-  const sn_shape *images = sn_shape_array(a, SN_TYPE_F32, 4, l->o.layout == SN_IMAGE_NHWC ? nhwc : nchw), *labels = sn_shape_array(a, SN_TYPE_S32, 1, nchw);
-  sn_status status = images && labels ? sn_array_create(images, &s->images) : SN_ERR_MEMORY;
+  const sn_shape *inputs = i->length ? sn_shape_array(a, SN_TYPE_S32, 2, tokens) : sn_shape_array(a, SN_TYPE_F32, 4, l->o.layout == SN_IMAGE_NHWC ? nhwc : nchw),
+                 *labels = sn_shape_array(a, SN_TYPE_S32, l->set->token_labels ? 2 : 1, tokens);
+  sn_status status = inputs && labels ? sn_array_create(inputs, &s->inputs) : SN_ERR_MEMORY;
   if (status == SN_OK) status = sn_array_create(labels, &s->labels);
   sn_arena_destroy(a);
   return status;
@@ -102,7 +123,8 @@ static sn_status decode_batch(slot *s) {
   const sn_dataset_info *i = &l->set->info;
   size_t each = (size_t)(i->channels * i->height * i->width);
   SN_TRY(allocate_batch(s));
-  float *pixels = sn_array_data(s->images);
+  if (i->length) return take_tokens(s), SN_OK;
+  float *pixels = sn_array_data(s->inputs);
   int32_t *labels = sn_array_data(s->labels);
   for (int64_t k = 0; k < l->o.batch; k++) {
     int64_t p = s->batch * l->o.batch + k;
@@ -133,9 +155,9 @@ static void decode_job(void *ctx) {
 /* ---- the ring ------------------------------------------------------------------------------------------------------- */
 
 static void slot_clear(slot *s) {
-  sn_array_release(s->images);
+  sn_array_release(s->inputs);
   sn_array_release(s->labels);
-  s->images = s->labels = NULL;
+  s->inputs = s->labels = NULL;
   s->state = SLOT_EMPTY;
   s->n = s->n_bad = 0;
   s->status = SN_OK;
@@ -300,8 +322,8 @@ sn_status sn_loader_next(sn_diag *d, sn_loader *l, sn_batch *out) {
   tell_damage(d, l, s);
   sn_status status = s->status == SN_OK ? SN_OK : tell_failure(d, s);
   if (status == SN_OK) {
-    *out = (sn_batch){s->images, s->labels, s->n};
-    s->images = s->labels = NULL;
+    *out = (sn_batch){s->inputs, s->labels, s->n};
+    s->inputs = s->labels = NULL;
   }
   slot_clear(s);
   l->n_ahead--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Sets of labelled images and the loader that makes batches of them, ahead of time, in an order that seed and epoch decide. */
+/* Sets of labelled images or of token ids and the loader that makes batches of them, ahead of time, in an order that seed and epoch decide. */
 #ifndef SINTER_DATA_H
 #define SINTER_DATA_H
 
@@ -63,7 +63,10 @@ typedef struct sn_dataset_options {
   int64_t channels;          /* 0: as the data have it; 1 and 3 are converted into each other */
   int64_t n_classes;         /* of the model; 0: as the data have it. A label at or beyond it is an error naming the sample */
   const sn_image_transform *transform; /* NULL: sn_image_transform_init(height, width) */
-  double val_fraction;       /* `folder` without val/: this share, chosen by seed, is the test part. Default 0.1 */
+  int64_t length;            /* tokens a sample, as the model wants them; 0: as the data have it (of `synthetic`: images) */
+  int64_t vocabulary;        /* of the model; 0: any. A token at or beyond it is an error naming sample and position */
+  bool token_labels;         /* a label a token: the model learns to write. Without labels in the data the tokens are their own */
+  double val_fraction;       /* `folder` without val/, `tokens` without test file: this share, chosen by seed, is the test part. Default 0.1 */
   int64_t synthetic_samples; /* default 1024 */
   uint64_t seed;             /* split and synthetic images */
 } sn_dataset_options;
@@ -73,14 +76,16 @@ void sn_dataset_options_init(sn_dataset_options *o);
  *   digits:DIR, idx:DIR   MNIST's IDX files, plain or gzipped: train-images-idx3-ubyte, train-labels-idx1-ubyte, test-… (or t10k-…)
  *   cifar10:DIR           data_batch_1.bin … data_batch_5.bin, test_batch.bin
  *   folder:DIR            DIR/train/CLASS/x.jpg, DIR/val/CLASS/x.png; classes in the order of their names
- *   synthetic             normal noise, label = index mod n_classes
+ *   tokens:DIR            train.safetensors (or .npz), test.safetensors: input_ids [n, length]; labels [n] classes, or [n, length], negative: not counted
+ *   synthetic             normal noise, label = index mod n_classes; for models of tokens: uniform ones
  * Errors name the file and what was expected in it. */
 SN_NODISCARD sn_status sn_dataset_open(sn_diag *d, const char *spec, const sn_dataset_options *o, sn_dataset **out);
 void sn_dataset_close(sn_dataset *s);
 
 typedef struct sn_dataset_info {
-  int64_t n, channels, height, width; /* after the transform */
-  int64_t n_classes;
+  int64_t n, channels, height, width; /* after the transform; no channels: tokens */
+  int64_t length, vocabulary;         /* of token sets: tokens a sample, largest id + 1 */
+  int64_t n_classes;                  /* 0: no class labels */
   const char *const *class_names; /* n_classes of them, or NULL */
 } sn_dataset_info;
 const sn_dataset_info *sn_dataset_get_info(const sn_dataset *s);
@@ -103,8 +108,8 @@ typedef struct sn_loader_options {
 void sn_loader_options_init(sn_loader_options *o);
 
 typedef struct sn_batch {
-  sn_array *images; /* f32[batch, …]; the caller releases both */
-  sn_array *labels; /* s32[batch]; -1: no sample */
+  sn_array *inputs; /* f32[batch, …] images or s32[batch, length] tokens; the caller releases both */
+  sn_array *labels; /* s32[batch], or s32[batch, length] with token_labels; -1: no sample, not counted */
   int64_t n;        /* real samples; 0: the epoch is over, arrays NULL */
 } sn_batch;
 

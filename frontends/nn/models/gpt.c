@@ -196,6 +196,52 @@ sn_status sn_decode_step_build(sn_diag *d, const sn_model *m, sn_params *t, int6
   return s;
 }
 
+/* ---- LoRA's weights -------------------------------------------------------------------------------------------------------------- */
+
+/* w[in, out] + scale (b[out, rank] a[rank, in])', summed in double. */
+static sn_status merged_weight(const sn_array *w, const sn_array *a, const sn_array *b, double scale, sn_array **out) {
+  const int64_t in = sn_array_shape(w)->dims[0], n = sn_array_shape(w)->dims[1], rank = sn_array_shape(a)->dims[0];
+  const float *pw = sn_array_data(w), *pa = sn_array_data(a), *pb = sn_array_data(b);
+  SN_TRY(sn_array_create(sn_array_shape(w), out));
+  float *to = sn_array_data(*out);
+  for (int64_t i = 0; i < in; i++) {
+    for (int64_t o = 0; o < n; o++) {
+      double sum = 0;
+      for (int64_t r = 0; r < rank; r++) sum += (double)pb[o * rank + r] * pa[r * in + i];
+      to[i * n + o] = (float)(pw[i * n + o] + scale * sum);
+    }
+  }
+  return SN_OK;
+}
+
+/* NAME.lora_X.weight beside NAME.weight. */
+static sn_array *companion(const sn_bundle *weights, const char *name, const char *which) {
+  sn_str s = {0};
+  size_t n = strlen(name), tail = strlen("weight");
+  if (n < tail || strcmp(name + n - tail, "weight") != 0) return NULL;
+  sn_str_printf(&s, "%.*slora_%s.weight", (int)(n - tail), name, which);
+  sn_array *found = s.failed ? NULL : sn_bundle_get(weights, s.data);
+  sn_str_finish(&s);
+  return found;
+}
+
+sn_status sn_model_merge_lora(sn_diag *d, const sn_model *m, const sn_bundle *weights, sn_bundle **out) {
+  const gpt_config *c = m->kind == &sn_model_gpt ? m->config : NULL;
+  double scale = c && c->lora_rank ? c->lora_alpha / (double)c->lora_rank : 0;
+  sn_status s = sn_bundle_create(out);
+  for (size_t i = 0; s == SN_OK && i < sn_bundle_count(weights); i++) {
+    const char *name = sn_bundle_name(weights, i);
+    sn_array *a = companion(weights, name, "A"), *b = companion(weights, name, "B"), *w = sn_array_retain(sn_bundle_at(weights, i));
+    if (a && b) {
+      sn_array_release(w);
+      s = merged_weight(sn_bundle_at(weights, i), a, b, scale, &w);
+    }
+    if (s == SN_OK && !strstr(name, ".lora_")) s = sn_bundle_set(*out, name, w);
+    sn_array_release(w);
+  }
+  return s == SN_OK ? SN_OK : sn_out_of_memory(d, 1);
+}
+
 /* ---- the configuration ------------------------------------------------------------------------------------------------------ */
 
 static sn_status check(const sn_model *m, const gpt_config *c) {

@@ -205,6 +205,7 @@ sn_status sn_model_create(sn_diag *d, const char *name, const char *config, cons
     m->spec.ctx = m;
     m->spec.name = m->kind->type;
     s = m->kind->read(d, m, o);
+    if (s == SN_OK && o->lora_rank && m->kind != &sn_model_gpt) s = sn_error(d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "a %s takes no LoRA; a gpt2 does", m->info.type);
   }
   if (s != SN_OK) {
     sn_model_destroy(m);

@@ -49,6 +49,8 @@ const sn_model_spec *sn_model_get_spec(const sn_model *m);
  * next s32[batch]: the likeliest token behind the chunk, its logits f32[batch, vocabulary]). keys and values are f32[layers, batch, positions, heads, head
  * size], at first of any content; caches and position are aliased. Chunks may be as long as a prompt, or 1. position + chunk must not pass `positions`. */
 SN_NODISCARD sn_status sn_decode_step_build(sn_diag *d, const sn_model *m, sn_params *t, int64_t batch, int64_t chunk, int64_t positions, sn_module **out);
+/* The weights with each low-rank companion added into the weight beside it and left out: what any reader of the model knows. */
+SN_NODISCARD sn_status sn_model_merge_lora(sn_diag *d, const sn_model *m, const sn_bundle *weights, sn_bundle **out);
 /* Writes config.json: the one that was read, with what the options changed. */
 SN_NODISCARD sn_status sn_model_write_config(sn_diag *d, const sn_model *m, const char *path);
 

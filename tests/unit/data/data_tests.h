@@ -10,6 +10,7 @@ TCase *random_tests(void);
 TCase *image_tests(void);
 TCase *dataset_tests(void);
 TCase *loader_tests(void);
+TCase *token_tests(void);
 
 /* A fresh directory below TMPDIR, and a file in it (its folders are made). Paths live until the process ends. */
 const char *temp_dir(void);

@@ -39,6 +39,7 @@ int main(void) {
   suite_add_tcase(s, image_tests());
   suite_add_tcase(s, dataset_tests());
   suite_add_tcase(s, loader_tests());
+  suite_add_tcase(s, token_tests());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);

@@ -117,9 +117,9 @@ START_TEST(cifar_records) {
   ck_assert_int_eq(sn_loader_create(NULL, s, &lo, &l), SN_OK);
   ck_assert_int_eq(sn_loader_next(NULL, l, &b), SN_OK);
   ck_assert_int_eq(((const int32_t *)sn_array_data(b.labels))[3], 9);
-  ck_assert(((const float *)sn_array_data(b.images))[3 * 3072 + 1024] == 1.0f);
-  ck_assert(((const float *)sn_array_data(b.images))[3 * 3072] == -1.0f);
-  sn_array_release(b.images);
+  ck_assert(((const float *)sn_array_data(b.inputs))[3 * 3072 + 1024] == 1.0f);
+  ck_assert(((const float *)sn_array_data(b.inputs))[3 * 3072] == -1.0f);
+  sn_array_release(b.inputs);
   sn_array_release(b.labels);
   sn_loader_destroy(l);
   sn_dataset_close(s);

@@ -19,7 +19,7 @@ static sn_dataset *digits(bool train) {
 }
 
 static void release(sn_batch *b) {
-  sn_array_release(b->images);
+  sn_array_release(b->inputs);
   sn_array_release(b->labels);
 }
 
@@ -40,7 +40,7 @@ static uint64_t run_epochs(sn_dataset *s, sn_pool *pool, uint64_t seed, int64_t 
     for (;;) {
       ck_assert_int_eq(sn_loader_next(NULL, l, &b), SN_OK);
       if (b.n == 0) break;
-      h = sn_array_hash(b.labels, sn_array_hash(b.images, h));
+      h = sn_array_hash(b.labels, sn_array_hash(b.inputs, h));
       *n_samples += b.n;
       release(&b);
     }
@@ -106,8 +106,8 @@ START_TEST(seek_gives_the_same_batch) {
     ck_assert_int_eq(sn_loader_seek(l, 4, pass ? 2 : 0), SN_OK);
     for (int k = pass ? 2 : 0; k < 3; k++) {
       ck_assert_int_eq(sn_loader_next(NULL, l, &b), SN_OK);
-      if (k == 2 && !pass) third = sn_array_hash(b.images, 0);
-      if (k == 2 && pass) ck_assert(third == sn_array_hash(b.images, 0));
+      if (k == 2 && !pass) third = sn_array_hash(b.inputs, 0);
+      if (k == 2 && pass) ck_assert(third == sn_array_hash(b.inputs, 0));
       release(&b);
     }
   }
@@ -216,7 +216,7 @@ START_TEST(synthetic_labels) {
   ck_assert_int_eq(sn_loader_create(NULL, s, &lo, &l), SN_OK);
   ck_assert_int_eq(sn_loader_next(NULL, l, &nhwc), SN_OK);
   for (int k = 0; k < 9; k++) ck_assert_int_eq(((const int32_t *)sn_array_data(nchw.labels))[k], k % 7);
-  const float *a = sn_array_data(nchw.images), *b = sn_array_data(nhwc.images);
+  const float *a = sn_array_data(nchw.inputs), *b = sn_array_data(nhwc.inputs);
   for (int p = 0; p < 15; p++)
     for (int c = 0; c < 3; c++) ck_assert(a[45 + c * 15 + p] == b[45 + p * 3 + c]);
   release(&nchw);
