@@ -6,6 +6,7 @@
  * A fusion that reduces rows has results per element and per row; what depends on the row alone is hoisted there by lower_value, so softmax and layer norm come out as
  * a few passes over a row in cache. */
 #include "lower.h"
+#include "sinter/plan.h"
 
 #include <string.h>
 
@@ -105,7 +106,7 @@ static void open_flat(lowering *L, domain *m, const bool *mine) {
 
 /* ---- CUDA: threads take neighbouring elements, whatever the dimensions ---- */
 
-enum { ELEMENTS_A_THREAD = 4, SHORT_ROW = 32 };
+enum { ELEMENTS_A_THREAD = 4 };
 
 static int64_t product_of(const int64_t *dims, int n) {
   int64_t all = 1;
@@ -243,7 +244,7 @@ static void domain_of(const lowering *L, const sn_shape *s, domain *m, int *pref
   m->rank = s->rank;
   if (s->rank) memcpy(m->dims, s->dims, (size_t)s->rank * sizeof *s->dims);
   *prefix = row_rank(L, s);
-  if (lower_on_gpu(L) && *prefix >= 0 && longest_row(L) < SHORT_ROW) *prefix = -1; /* a thread reduces it alone */
+  if (lower_on_gpu(L) && *prefix >= 0 && longest_row(L) < SN_SHORT_ROW) *prefix = -1; /* a thread reduces it alone */
   m->flat = *prefix < 0 && s->rank > 0 && is_flat(L, s);
   if (m->flat) {
     m->rank = 1;

@@ -2,6 +2,8 @@
 /* Values behind tuples, and which op may write over what it reads. */
 #include "leaves.h"
 
+#include "sinter/plan.h"
+
 #include <string.h>
 
 int sn_leaf_offset(const sn_shape *tuple, int64_t index) {
@@ -64,6 +66,16 @@ static bool keeps_leading(const sn_instr *broadcast) {
   return dims.n > 0;
 }
 
+/* Are rows of the body's other reductions these, and long enough that an item takes one whole? */
+static bool owns_row(const sn_instr *reduce) {
+  int64_t rows = sn_shape_elements(reduce->shape);
+  if (rows == 0 || sn_operand_shape(reduce, 0)->rank == 0 || sn_shape_elements(sn_operand_shape(reduce, 0)) / rows < SN_SHORT_ROW) return false;
+  SN_FOR_INSTRS(i, reduce->parent) {
+    if (i->op == SN_OP_REDUCE && sn_shape_leaf(i->shape, 0)->rank != reduce->shape->rank) return false;
+  }
+  return true;
+}
+
 static bool reduces_trailing(const sn_instr *reduce) {
   sn_ints dims = sn_instr_ints(reduce, SN_ATTR_DIMENSIONS);
   int rank = sn_operand_shape(reduce, 0)->rank;
@@ -77,7 +89,7 @@ static bool reduces_trailing(const sn_instr *reduce) {
  * and what is reduced from it is computed before its elements are written. */
 static bool stays_in_row(const sn_instr *user, uint32_t index, const sn_shape *x, const sn_shape *whole) {
   if (sn_op_has(user->op, SN_T_ELTWISE)) return same_dims(user->shape, x);
-  if (user->op == SN_OP_REDUCE) return index == 0 && user->n_operands == 2 && same_dims(x, whole) && reduces_trailing(user);
+  if (user->op == SN_OP_REDUCE) return index == 0 && user->n_operands == 2 && same_dims(x, whole) && reduces_trailing(user) && owns_row(user);
   if (user->op == SN_OP_BROADCAST) return same_dims(user->shape, whole) && keeps_leading(user);
   return false;
 }

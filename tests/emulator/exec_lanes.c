@@ -5,7 +5,7 @@
 /* The lanes named must be those that run it; false: a fault was raised. */
 static bool all_here(emu_warp *w, const emu_ins *i, uint32_t mask, uint32_t place) {
   uint32_t named = EMU_AT(uint32_t, place)[__builtin_ctz(mask)];
-  if ((named & w->live) == mask || (named & mask) == mask) return true;
+  if ((named & w->live) == mask) return true;
   emu_fail(w, i, __builtin_ctz(mask & ~named ? mask & ~named : mask), EMU_ERROR_ILLEGAL_INSTRUCTION, "run by lanes %08x, but it names %08x", mask, named);
   return false;
 }
