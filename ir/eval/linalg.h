@@ -31,4 +31,8 @@ void sn_ev_eigen(double *a, double *v, double *w, int64_t n);
  */
 void sn_ev_svd(double *a, double *s, double *v, int64_t m, int64_t n);
 
+/* Custom calls by LAPACK's names (lapack.c). */
+bool sn_ev_is_lapack(const char *target);
+sn_status sn_ev_lapack(sn_ev_ctx *e, const sn_instr *i, const char *target, sn_array *const *in, sn_array **out);
+
 #endif

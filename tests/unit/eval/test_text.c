@@ -10,6 +10,7 @@ typedef struct row {
   const char *want[4]; /* elements of the root tuple (or the root); of process 0 */
   const char *last[2]; /* the same of the last process, where it differs */
   double tolerance;    /* 0: bits */
+  bool lapacke;        /* runs where LAPACKE is */
 } row;
 
 #define ADD "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
@@ -222,6 +223,62 @@ static const row rows[] = {
      .text =
          "ENTRY m { x = f32[2] constant({1, 2})\n ROOT r = f32[2] custom-call(x), custom_call_target=\"Sharding\" }",
      .want = {"f32[2] {1, 2}"}},
+    /* LAPACK's names with options as operands, as JAX wrote them until 2024. */
+    {.name = "lapack_dpotrf",
+     .text = "ENTRY m { o = s32[] constant(1)\n a = f64[2,2] constant({{4, 2}, {2, 5}})\n"
+             " ROOT r = (f64[2,2], s32[]) custom-call(o, o, o, a), custom_call_target=\"lapack_dpotrf\" }",
+     .want = {"f64[2,2] {{2, 2}, {1, 2}}", "s32[] 0"}},
+    {.name = "blas_strsm",
+     .text = "ENTRY m { o = s32[] constant(1)\n z = s32[] constant(0)\n f = f32[] constant(1)\n a = f32[2,2] constant({{2, 9}, {1, 1}})\n"
+             " b = f32[2,1] constant({{2}, {3}})\n ROOT r = f32[2,1] custom-call(o, o, z, z, o, o, o, f, a, b), custom_call_target=\"blas_strsm\" }",
+     .want = {"f32[2,1] {{1}, {2}}"}},
+    {.name = "lapack_dgetrf",
+     .text = "ENTRY m { o = s32[] constant(2)\n a = f64[2,2] constant({{0, 1}, {2, 3}})\n"
+             " ROOT r = (f64[2,2], s32[2], s32[]) custom-call(o, o, o, a), custom_call_target=\"lapack_dgetrf\" }",
+     .want = {"f64[2,2] {{2, 3}, {0, 1}}", "s32[2] {2, 2}", "s32[] 0"}},
+    {.name = "lapack_dsyevd",
+     .tolerance = 1e-14,
+     .text = "ENTRY m { o = s32[] constant(1)\n a = f64[2,2] constant({{2, 7}, {1, 2}})\n"
+             " e = (f64[2,2], f64[2], s32[], f64[1], s32[1]) custom-call(o, o, o, a), custom_call_target=\"lapack_dsyevd\"\n"
+             " ROOT w = f64[2] get-tuple-element(e), index=1 }",
+     .want = {"f64[2] {1, 3}"}},
+    {.name = "lapack_dgesdd",
+     .tolerance = 1e-14,
+     .text = "ENTRY m { z = s32[] constant(0)\n a = f64[2,2] constant({{0, 3}, {-2, 0}})\n"
+             " e = (f64[2,2], f64[2], f64[2,2], f64[2,2], s32[], s32[1], f64[1]) custom-call(z, z, z, z, z, z, a), custom_call_target=\"lapack_dgesdd\"\n"
+             " ROOT s = f64[2] get-tuple-element(e), index=1 }",
+     .want = {"f64[2] {3, 2}"}},
+    {.name = "lapack_dgeev",
+     .lapacke = true,
+     .tolerance = 1e-14,
+     .text = "ENTRY m { o = s32[] constant(1)\n v = u8[] constant(86)\n a = f64[2,2] constant({{0, -1}, {1, 0}})\n"
+             " e = (f64[2,2], f64[2,2], f64[2,2], f64[2], f64[2], c128[2,2], c128[2,2], s32[]) custom-call(o, o, v, v, a), custom_call_target=\"lapack_dgeev\"\n"
+             " re = f64[2] get-tuple-element(e), index=3\n im = f64[2] get-tuple-element(e), index=4\n i = s32[] get-tuple-element(e), index=7\n"
+             " ROOT r = (f64[2], f64[2], s32[]) tuple(re, im, i) }",
+     .want = {"f64[2] {0, 0}", "f64[2] {1, -1}", "s32[] 0"}},
+    {.name = "lapack_zgees",
+     .lapacke = true,
+     .tolerance = 1e-14,
+     .text = "ENTRY m { o = s32[] constant(1)\n v = u8[] constant(86)\n n = u8[] constant(78)\n a = c128[2,2] constant({{(2, 1), (1, 0)}, {(0, 0), (3, 0)}})\n"
+             " e = (c128[2,2], f64[2], c128[2], c128[2,2], s32[], s32[]) custom-call(o, o, v, n, a), custom_call_target=\"lapack_zgees\"\n"
+             " t = c128[2,2] get-tuple-element(e), index=0\n w = c128[2] get-tuple-element(e), index=2\n ROOT r = (c128[2,2], c128[2]) tuple(t, w) }",
+     .want = {"c128[2,2] {{(2, 1), (1, 0)}, {(0, 0), (3, 0)}}", "c128[2] {(2, 1), (3, 0)}"}},
+    {.name = "lapack_dgeqrf and lapack_dorgqr",
+     .lapacke = true,
+     .tolerance = 1e-14,
+     .text = "ENTRY m { o = s32[] constant(1)\n a = f64[2,1] constant({{3}, {4}})\n"
+             " q = (f64[2,1], f64[1], s32[], f64[1]) custom-call(o, o, o, o, a), custom_call_target=\"lapack_dgeqrf\"\n"
+             " h = f64[2,1] get-tuple-element(q), index=0\n t = f64[1] get-tuple-element(q), index=1\n"
+             " ROOT r = (f64[2,1], s32[], f64[1]) custom-call(o, o, o, o, o, h, t), custom_call_target=\"lapack_dorgqr\" }",
+     .want = {"f64[2,1] {{-0.6}, {-0.8}}", "s32[] 0"}},
+    {.name = "lapack_dgehrd, lapack_dsytrd",
+     .lapacke = true,
+     .text = "ENTRY m { o = s32[] constant(1)\n n = s32[] constant(2)\n a = f64[2,2] constant({{2, 1}, {1, 3}})\n"
+             " h = (f64[2,2], f64[1], s32[], f64[1]) custom-call(n, o, n, n, o, o, a), custom_call_target=\"lapack_dgehrd\"\n"
+             " t = (f64[2,2], f64[2], f64[1], f64[1], s32[], f64[1]) custom-call(n, o, n, o, o, a), custom_call_target=\"lapack_dsytrd\"\n"
+             " x = f64[2,2] get-tuple-element(h), index=0\n d = f64[2] get-tuple-element(t), index=1\n e = f64[1] get-tuple-element(t), index=2\n"
+             " ROOT r = (f64[2,2], f64[2], f64[1]) tuple(x, d, e) }",
+     .want = {"f64[2,2] {{2, 1}, {1, 3}}", "f64[2] {2, 3}", "f64[1] {1}"}},
 };
 
 typedef struct loaded {
@@ -272,9 +329,20 @@ static void check_process(const row *r, const char *const *want, int n_want, sn_
   for (int k = 0; k < n_want && want[k]; k++) check_value(r, want[k], tuple ? sn_array_element(got, k) : got);
 }
 
+/* The row can run here; else it says that it does not. */
+static bool runs(const row *r) {
+  static const char *const names[] = {"liblapacke.so.3", "liblapacke.so"};
+  sn_library *l = NULL;
+  bool have = !r->lapacke || sn_library_open(NULL, names, 2, &l) == SN_OK;
+  sn_library_close(l);
+  if (!have) printf("not run: %s: LAPACKE is not here (package liblapacke)\n", r->name);
+  return have;
+}
+
 START_TEST(test_row) {
   const row *r = &rows[_i];
   loaded l;
+  if (!runs(r)) return;
   sn_array *out[4] = {NULL};
   load(r, &l);
   sn_status s = sn_eval_replicated(l.d, l.m, &l.o, 0, NULL, out);
@@ -290,6 +358,7 @@ END_TEST
 START_TEST(test_row_without_memory) {
   const row *r = &rows[_i];
   loaded l;
+  if (r->lapacke) return; /* allocates by itself */
   load(r, &l);
   sn_status s = SN_ERR_MEMORY;
   for (int64_t n = 0; s != SN_OK; n++) {
@@ -327,6 +396,10 @@ static const struct {
      1, SN_ERR_DEADLOCK, "waits"},
     {"ENTRY m { x = f32[2] constant({1, 2})\n ROOT r = f32[2] custom-call(x), custom_call_target=\"Shardink\" }", 1,
      SN_ERR_UNSUPPORTED, "Shardink"},
+    {"ENTRY m { a = f32[2,2] constant({{1, 0}, {0, 1}})\n ROOT r = (f32[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_dpotrf_ffi\" }", 1,
+     SN_ERR_TYPE, "another element type than f32"},
+    {"ENTRY m { a = f64[2,2] constant({{1, 0}, {0, 1}})\n ROOT r = (f64[2,1], s32[]) custom-call(a), custom_call_target=\"lapack_dpotrf_ffi\" }", 1,
+     SN_ERR_SHAPE, "do not fit"},
     {"ENTRY m { t = token[] after-all()\n ROOT r = (f32[], token[]) infeed(t) }", 1, SN_ERR_USAGE, "infeed"},
 };
 
