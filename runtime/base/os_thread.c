@@ -38,7 +38,7 @@ void sn_base_thread_lower_priority(void) {
   pid_t self = (pid_t)syscall(SYS_gettid);
   struct sched_param none = {0};
   sched_setscheduler(self, SCHED_BATCH, &none);
-  setpriority(PRIO_PROCESS, (id_t)self, THREAD_BACKGROUND_NICE);
+  setpriority(PRIO_PROCESS, (id_t)self, getpriority(PRIO_PROCESS, (id_t)self) + THREAD_BACKGROUND_NICE); /* the kernel ends the scale at 19 */
 }
 
 void sn_base_wait(_Atomic uint32_t *word, uint32_t expected) {
