@@ -61,10 +61,12 @@
   P(reduce_split, 1),    /* before fusion: row reductions take what feeds them */                                    \
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
-/* Last: nothing may move instructions any more. */
+/* Last: nothing may move instructions any more, but whole commands. */
 #define MEMORY                                                                                                       \
   P(custom_call_layout, 0), /* behind all that looks at values alone, before the order is fixed */                   \
-  P(schedule, 0), P(remat, 1), /* what waits long is known by the order */ P(copy_insertion, 0) /* copies depend on the order */
+  P(schedule, 0), P(remat, 1), /* what waits long is known by the order */                                              \
+  P(command_merge, 2), /* behind remat: it works on single fusions; before copies: which results may lie over operands changes */ \
+  P(copy_insertion, 0) /* copies depend on the order */
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "pass_options.h"
 
+#include "sinter/cost.h"
+#include "sinter/plan.h"
+
 #include <regex.h>
 #include <string.h>
 
@@ -99,6 +102,78 @@ static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_re
   }
   if (!n_found) fprintf(stderr, "no pass decided anything about %.*s or %s\n", (int)na, pair, b);
   return SN_OK;
+}
+
+/* ---- memory ---- */
+
+static bool is_command(const sn_instr *i) {
+  sn_cost c;
+  sn_cost_of(NULL, i, &c);
+  return c.us > 0;
+}
+
+static int count_commands(const sn_module *m) {
+  sn_call_graph g;
+  sn_arena *a = NULL;
+  int n = 0;
+  if (sn_arena_create(&a) != SN_OK) return 0;
+  if (sn_call_graph_build(a, m, &g) == SN_OK) {
+    SN_FOR_COMPUTATIONS(c, m) {
+      if (g.in_fusion[c->id] || g.is_applied[c->id]) continue;
+      SN_FOR_INSTRS(i, c) n += is_command(i);
+    }
+  }
+  sn_arena_destroy(a);
+  return n;
+}
+
+/* The same module once more, to half of the memory. */
+static sn_status print_remat(sn_diag *d, sn_arena *a, const sn_plan *p, double us, const char *pipeline, const sn_module *before, const sn_pass_options *o, sn_str *to) {
+  sn_pass_options half = *o;
+  sn_module *m;
+  sn_plan less;
+  sn_cost c;
+  half.memory_limit = p->live_bytes / 2;
+  half.remarks = NULL;
+  half.after = NULL;
+  SN_TRY(sn_module_clone(before, &m));
+  sn_status s = sn_pipeline_run(d, m, pipeline, &half, NULL);
+  if (s == SN_OK) s = sn_plan_make(d, a, m, &less);
+  if (s == SN_OK) {
+    sn_cost_of_computation(o->target, m->entry, &c);
+    if (less.arena_bytes < p->arena_bytes) {
+      sn_str_printf(to, "recomputing would save up to %lld bytes for %.3g times the modelled time: --memory-limit=%lld\n", (long long)(p->arena_bytes - less.arena_bytes), us > 0 ? c.us / us : 1,
+                    (long long)less.arena_bytes);
+    } else {
+      sn_str_add(to, "recomputing would save nothing\n");
+    }
+  }
+  sn_module_destroy(m);
+  return s;
+}
+
+sn_status sn_print_memory(sn_diag *d, const sn_module *m, const char *pipeline, const sn_module *before, const sn_pass_options *o) {
+  sn_arena *a;
+  sn_plan p;
+  sn_cost c;
+  sn_str text = {0};
+  if (!m->is_scheduled) {
+    sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--memory: the module has no schedule to plan memory for");
+    sn_hint(d, "--pipeline=cpu ends with one; so do --passes=…,schedule,copy-insertion");
+    return SN_ERR_USAGE;
+  }
+  SN_TRY(sn_arena_create(&a));
+  sn_status s = sn_plan_make(d, a, m, &p);
+  if (s == SN_OK) {
+    sn_cost_of_computation(o->target, m->entry, &c);
+    sn_str_printf(&text, "commands   %d\nmodelled   %.4g us\n", count_commands(m), c.us);
+    sn_plan_print(&text, &p);
+    if (pipeline && before) s = print_remat(d, a, &p, c.us, pipeline, before, o, &text);
+  }
+  if (s == SN_OK && !text.failed) fputs(text.data, stderr);
+  sn_str_finish(&text);
+  sn_arena_destroy(a);
+  return s;
 }
 
 /* ---- times ---- */

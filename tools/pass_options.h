@@ -17,6 +17,9 @@ typedef struct sn_pass_setup {
 
 SN_NODISCARD sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out);
 void sn_pass_setup_finish(sn_pass_setup *s);
+/* The plan of a scheduled module on stderr: sizes, who owns the peak, commands and modelled time, what donation would save, and, where the pipeline it came through and
+ * the module before are given (else NULL), what recomputing to half of the peak would. */
+SN_NODISCARD sn_status sn_print_memory(sn_diag *d, const sn_module *m, const char *pipeline, const sn_module *before, const sn_pass_options *o);
 /* What --remarks, --why-not-fused and --time-passes ask for, on stderr. SN_ERR_USAGE for a bad regular expression. */
 SN_NODISCARD sn_status sn_pass_setup_report(sn_diag *d, const sn_options *o, const sn_pass_setup *s, const sn_pass_report *report);
 

@@ -12,6 +12,7 @@ static const sn_option own[] = {
     {"pipeline", 0, SN_OPT_CHOICE, "cpu|cuda|op-by-op", NULL, "run a pipeline, behind --passes", 0, 0},
     {"print-after", 0, SN_OPT_TEXT, "PASS|all", NULL, "print the module to stderr behind each run of PASS that changed it", 0, 0},
     {"print", 0, SN_OPT_CHOICES, "xla|short|large-constants|no-metadata", "xla", "how to print: as XLA's dumps, short (XLA's ShortParsable), every constant in full, no metadata", 0, 0},
+    {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation and recomputing would save", 0, 0},
     {"list-passes", 0, SN_OPT_FLAG, NULL, NULL, "print every pass with its numeric class and leave", 0, 0},
     {"split", 0, SN_OPT_FLAG, NULL, "on", "treat what stands between `// -----` lines as modules of their own", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
@@ -103,10 +104,14 @@ static sn_status transform(job *j, sn_module *m) {
   const char *passes = sn_opt_text(j->o, "passes"), *pipeline = sn_opt_text(j->o, "pipeline");
   sn_pass_report report;
   memset(&report, 0, sizeof report);
+  sn_module *before = NULL;
   sn_status s = SN_OK;
   if (passes) s = sn_passes_run(j->d, m, passes, &j->setup.options, &report);
+  if (s == SN_OK && pipeline && sn_opt_flag(j->o, "memory")) s = sn_module_clone(m, &before);
   if (s == SN_OK && pipeline) s = sn_pipeline_run(j->d, m, pipeline, &j->setup.options, &report);
   if (s == SN_OK && (passes || pipeline)) s = sn_module_verify(j->d, m, 0);
+  if (s == SN_OK && sn_opt_flag(j->o, "memory")) s = sn_print_memory(j->d, m, pipeline, before, &j->setup.options);
+  sn_module_destroy(before);
   if (s != SN_OK) return s;
   if (j->n_modules++) sn_str_add(&j->out, "\n// -----\n\n");
   sn_hlo_print(&j->out, m, &j->print);

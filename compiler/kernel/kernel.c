@@ -76,6 +76,34 @@ static sn_kregion *region_make(sn_arena *a, sn_knode *parent, int n_params) {
   return r->params ? r : NULL;
 }
 
+static void renumber_region(const sn_kregion *r, const int *to) {
+  for (sn_knode *n = r->first; n; n = n->next) {
+    if (n->op == SN_K_LOAD || n->op == SN_K_STORE || n->op == SN_K_ATOMIC || n->op == SN_K_PREFETCH) n->buffer = to[n->buffer];
+    sn_kcontract *c = (sn_kcontract *)(uintptr_t)n->contract; /* the kernel's own */
+    sn_kcopy *x = (sn_kcopy *)(uintptr_t)n->copy;
+    if (c) {
+      c->acc.buffer = to[c->acc.buffer];
+      c->a.buffer = to[c->a.buffer];
+      c->b.buffer = to[c->b.buffer];
+    }
+    if (x) {
+      x->to.buffer = to[x->to.buffer];
+      x->from.buffer = to[x->from.buffer];
+    }
+    for (int k = 0; k < n->n_regions; k++) renumber_region(n->regions[k], to);
+  }
+}
+
+bool sn_kernel_renumber(sn_kernel *k, const int *to, int n) {
+  sn_kbuffer *old = SN_NEW_N(k->arena, sn_kbuffer, k->n_buffers + 1);
+  if (!old) return false;
+  memcpy(old, k->buffers, (size_t)k->n_buffers * sizeof *old);
+  for (int b = k->n_buffers; b-- > 0;) k->buffers[to[b]] = old[b];
+  k->n_buffers = n;
+  for (int p = 0; p < k->n_phases; p++) renumber_region(k->phases[p].body, to);
+  return true;
+}
+
 sn_kphase *sn_kernel_add_phase(sn_kernel *k, int n_grid, const int64_t *grid) {
   void *table = k->phases;
   if (!grow(k->arena, &table, k->n_phases, &k->cap_phases, sizeof *k->phases)) return NULL;

@@ -104,6 +104,110 @@ static void choose(lowering *L) {
   lower_loops(L);
 }
 
+/* ---- parts ---- */
+
+/* A fusion whose body holds fusions: they run one after the other, each by its own template. What one stores later ones read. */
+static bool has_parts(const lowering *L) {
+  for (const sn_instr *i = L->body ? L->body->first : NULL; i; i = i->next) {
+    if (i->op == SN_OP_FUSION) return true;
+  }
+  return false;
+}
+
+/* The buffer of a parameter, or of a part's result. */
+static int buffer_of(const lowering *L, const sn_instr *x, int leaf) {
+  if (x->op == SN_OP_GET_TUPLE_ELEMENT) return buffer_of(L, sn_instr_operand(x, 0), (int)sn_instr_int(x, SN_ATTR_INDEX));
+  if (x->op == SN_OP_PARAMETER) return L->operand_buffer[sn_instr_int(x, SN_ATTR_PARAMETER_NUMBER)];
+  for (int k = 0; k < L->n_outputs; k++) {
+    const sn_instr *r = L->outputs[k];
+    bool element = r->op == SN_OP_GET_TUPLE_ELEMENT;
+    if ((element ? sn_instr_operand(r, 0) : r) == x && (element ? sn_instr_int(r, SN_ATTR_INDEX) : 0) == leaf) return L->output_buffer[k];
+  }
+  return -1;
+}
+
+static void lower_part(lowering *whole, const sn_instr *i) {
+  lowering *L = SN_NEW(whole->arena, lowering);
+  int n = (int)sn_shape_leaves(i->shape);
+  if (L) L->operand_buffer = SN_NEW_N(whole->arena, int, i->n_operands + 1);
+  if (L) L->outputs = SN_NEW_N(whole->arena, const sn_instr *, n + 1);
+  if (L) L->output_index = SN_NEW_N(whole->arena, int, n + 1);
+  if (L) L->output_buffer = SN_NEW_N(whole->arena, int, n + 1);
+  if (!L || !L->operand_buffer || !L->outputs || !L->output_index || !L->output_buffer) {
+    whole->b.status = SN_ERR_MEMORY;
+    return;
+  }
+  L->d = whole->d;
+  L->arena = whole->arena;
+  L->target = whole->target;
+  L->root = i;
+  L->body = i->called[0];
+  L->k = L->b.k = whole->k;
+  L->is_part = true;
+  L->n_operands = (int)i->n_operands;
+  L->n_outputs = n;
+  for (int k = 0; k < L->n_operands; k++) L->operand_buffer[k] = buffer_of(whole, sn_instr_operand(i, (uint32_t)k), 0);
+  for (int k = 0; k < n; k++) {
+    L->outputs[k] = sn_shape_is_tuple(i->shape) ? sn_instr_operand(L->body->root, (uint32_t)k) : L->body->root;
+    L->output_buffer[k] = buffer_of(whole, i, k);
+  }
+  for (int k = 0; k < L->n_operands + n; k++) {
+    if ((k < n ? L->output_buffer[k] : L->operand_buffer[k - n]) < 0) lower_fail(L, i, "a part whose operands or results have no memory");
+  }
+  choose(L);
+  whole->b.status = L->b.status;
+}
+
+static bool alike(const sn_kbuffer *a, const sn_kbuffer *b) {
+  return a->memory == b->memory && a->type == b->type && a->rank == b->rank && !a->strides && !b->strides && (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
+}
+
+/* The buffer of a former part whose place b may take: workspaces and tiles are a part's own while it runs. */
+static int reused(const sn_kernel *k, const int *part, const int *home, const bool *taken, int b) {
+  for (int a = 0; a < b; a++) {
+    if (home[a] == a && part[a] >= 0 && part[a] < part[b] && !taken[a] && alike(&k->buffers[a], &k->buffers[b])) return a;
+  }
+  return b;
+}
+
+/* Arguments first, then tiles; each part's workspaces and tiles lie where those of the parts before it lay. part[b]: the part that buffer b is of; -1: an argument. */
+static void order_buffers(lowering *L, int *part) {
+  sn_kernel *k = L->k;
+  int n = k->n_buffers, next = 0, *home = SN_NEW_N(L->arena, int, n + 1), *to = SN_NEW_N(L->arena, int, n + 1);
+  bool *taken = SN_NEW_N(L->arena, bool, n + 1); /* another buffer of the part at hand lies there */
+  if (!home || !to || !taken) {
+    L->b.status = SN_ERR_MEMORY;
+    return;
+  }
+  for (int b = 0; b < n; b++) {
+    if (b && part[b] != part[b - 1]) memset(taken, 0, (size_t)n * sizeof *taken);
+    home[b] = part[b] < 0 ? b : reused(k, part, home, taken, b);
+    taken[home[b]] = true;
+  }
+  for (int local = 0; local < 2; local++) {
+    for (int b = 0; b < n; b++) {
+      if (home[b] == b && (k->buffers[b].memory > SN_KMEM_WORK) == local) to[b] = next++;
+    }
+  }
+  for (int b = 0; b < n; b++) to[b] = to[home[b]];
+  if (!sn_kernel_renumber(k, to, next)) L->b.status = SN_ERR_MEMORY;
+}
+
+static void lower_parts(lowering *L) {
+  enum { MOST_BUFFERS = 1024 };
+  int *part = SN_NEW_N(L->arena, int, MOST_BUFFERS), at = L->k->n_buffers, n = 0;
+  if (!part) L->b.status = SN_ERR_MEMORY;
+  for (int b = 0; part && b < at && b < MOST_BUFFERS; b++) part[b] = -1;
+  for (const sn_instr *i = L->body->first; i && L->b.status == SN_OK; i = i->next) {
+    if (i->op != SN_OP_FUSION) continue;
+    lower_part(L, i);
+    if (L->k->n_buffers > MOST_BUFFERS) lower_fail(L, i, "too many buffers");
+    for (; L->b.status == SN_OK && at < L->k->n_buffers; at++) part[at] = n;
+    n++;
+  }
+  if (L->b.status == SN_OK) order_buffers(L, part);
+}
+
 sn_status sn_lower_instr(sn_diag *d, sn_arena *a, const sn_instr *i, const struct sn_target *t, struct sn_kernel **out) {
   *out = NULL;
   lowering *L = SN_NEW(a, lowering);
@@ -117,7 +221,8 @@ sn_status sn_lower_instr(sn_diag *d, sn_arena *a, const sn_instr *i, const struc
   L->b.k = L->k;
   add_operands(L);
   if (L->b.status == SN_OK) add_outputs(L);
-  choose(L);
+  if (L->b.status == SN_OK && has_parts(L)) lower_parts(L);
+  else choose(L);
   if (L->b.status == SN_ERR_MEMORY) return sn_out_of_memory(d, sizeof *L);
   if (L->b.status != SN_OK) return L->b.status;
   *out = L->k;

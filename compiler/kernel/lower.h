@@ -74,6 +74,7 @@ typedef struct lowering {
   lower_arg *args;
   sn_ix_guard guards[LOWER_MAX_GUARDS]; /* conditions under which what is being emitted matters: every load below carries them */
   int n_guards;
+  bool is_part;                  /* of a fusion of fusions: the kernel holds buffers of others */
   int width;                     /* lanes of the vector loops, by element width of the widest common type */
   int recursion;
 } lowering;

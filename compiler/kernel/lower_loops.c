@@ -186,6 +186,7 @@ static bool moves_nothing(const sn_instr *i, const sn_shape *s) {
 
 /* Elementwise all over one shape in default layouts: dimensions do not matter, so they may be taken as one. */
 static bool is_flat(const lowering *L, const sn_shape *s) {
+  if (L->is_part) return false; /* buffers are shared with other parts, which see their dimensions */
   for (int k = 0; k < L->k->n_buffers; k++) {
     const sn_kbuffer *b = &L->k->buffers[k];
     if (b->strides || (b->rank && (b->rank != s->rank || memcmp(b->dims, s->dims, (size_t)s->rank * sizeof *s->dims) != 0))) return false;

@@ -194,6 +194,15 @@ void sn_cost_of(const sn_target *t, const sn_instr *i, sn_cost *out) {
     }
     return;
   }
+  if (i->op == SN_OP_FUSION && sn_hero_of(i) == SN_HERO_SEVERAL) { /* each part moves what it reads and writes; one launch */
+    sn_rates r;
+    int parts = 0;
+    sn_cost_rates(t, &r);
+    sn_cost_of_computation(t, i->called[0], out);
+    SN_FOR_INSTRS(x, i->called[0]) parts += x->op == SN_OP_FUSION;
+    if (parts > 1) out->us -= (parts - 1) * r.launch;
+    return;
+  }
   if (i->op == SN_OP_FUSION) {
     SN_FOR_INSTRS(x, i->called[0]) add_ops(x, out);
   } else {

@@ -123,12 +123,43 @@ static bool result_in_place(const sn_computation *c, const sn_instr *param, int 
   return ok;
 }
 
+/* The part of a fusion of fusions whose result leaf `leaf` is, and which of its results; NULL: it has no parts. */
+static const sn_instr *part_of(const sn_instr *fusion, int leaf, int *own) {
+  const sn_instr *x = fusion->called[0]->root;
+  if (x->op == SN_OP_TUPLE) x = sn_instr_operand(x, (uint32_t)leaf);
+  *own = x->op == SN_OP_GET_TUPLE_ELEMENT ? (int)sn_instr_int(x, SN_ATTR_INDEX) : 0;
+  if (x->op == SN_OP_GET_TUPLE_ELEMENT) x = sn_instr_operand(x, 0);
+  return x->op == SN_OP_FUSION ? x : NULL;
+}
+
+/* Parts run one after the other: the part writes over what no later one reads, and it itself at the same element only. */
+static bool part_in_place(const sn_instr *i, uint32_t k, const sn_instr *part, int own) {
+  const sn_instr *param = i->called[0]->params[k];
+  bool reads = false;
+  SN_FOR_USES(u, param) {
+    if (u->user == part && !sn_in_place_ok(part, u->index, own)) return false;
+    reads |= u->user == part;
+    for (const sn_instr *x = part->next; x && u->user != part; x = x->next) {
+      if (x == u->user) return false;
+    }
+  }
+  return reads;
+}
+
 bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf) {
   const sn_shape *x = sn_operand_shape(i, k), *r = sn_shape_leaf(i->shape, leaf);
   if (!sn_shape_is_array(x) || sn_type_bytes(x->type) != sn_type_bytes(r->type) || !sn_shape_equal(x, r, SN_EQ_LAYOUT | SN_EQ_IGNORE_TYPE)) return false;
   if (i->op == SN_OP_COPY || sn_op_has(i->op, SN_T_ELTWISE)) return true;
   if (i->op == SN_OP_DYNAMIC_UPDATE_SLICE) return k == 0; /* each element is the old one or the update's */
   if (i->op != SN_OP_FUSION) return false;
+  int own;
+  const sn_instr *part = part_of(i, leaf, &own);
+  if (part) {
+    for (uint32_t o = 0; o < i->n_operands; o++) {
+      if (sn_instr_operand(i, o) == sn_instr_operand(i, k) && !part_in_place(i, o, part, own)) return false;
+    }
+    return true;
+  }
   /* Results of other shapes come from other loops, which may read the operand after it was written. */
   for (int64_t l = 0; l < sn_shape_leaves(i->shape); l++) {
     if (!sn_shape_equal(sn_shape_leaf(i->shape, l), r, SN_EQ_IGNORE_TYPE)) return false;

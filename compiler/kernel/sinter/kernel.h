@@ -163,6 +163,8 @@ typedef struct sn_kernel {
 
 SN_NODISCARD sn_status sn_kernel_create(sn_arena *a, const char *name, sn_kernel **out); /* lives in the arena */
 int sn_kernel_add_buffer(sn_kernel *k, sn_kmemory memory, sn_type t, int rank, const int64_t *dims, const int64_t *strides, const char *name); /* -1: out of memory */
+/* Buffer b becomes to[b] in every node and in the table, which then holds n of them; those that become one must be alike. False: out of memory. */
+bool sn_kernel_renumber(sn_kernel *k, const int *to, int n);
 sn_kphase *sn_kernel_add_phase(sn_kernel *k, int n_grid, const int64_t *grid);
 
 /* A cursor: nodes go to `region`, in front of `before` (NULL: to its end); the first failure sticks in `status`. */
