@@ -275,7 +275,7 @@ typedef struct offer { group *g; int64_t bytes; } offer;
 
 static void add_offer(offer *offers, int *n, group *g, int64_t bytes) {
   int k = 0;
-  if (!g || bytes < LEAST_SHARED) return;
+  if (!g || g->n == 0 || bytes < LEAST_SHARED) return;
   while (k < *n && offers[k].g != g) k++;
   if (k == CANDIDATES) return;
   if (k == *n) offers[(*n)++] = (offer){g, 0};
@@ -303,16 +303,43 @@ static int find_offers(merger *w, uint32_t p, offer *offers) {
   return n;
 }
 
+/* What another group makes for the part at p alone moves into p's group too. */
+static void absorb(merger *w, group *g, group *other, uint32_t p) {
+  uint32_t was = other->at;
+  if (g == other || other->n == 0 || g->at != p || p - was > WINDOW || g->n + other->n > MAX_PARTS || g->n_results + other->n_results > MAX_RESULTS) return;
+  int inputs = n_inputs(w, g, w->l.instrs[other->parts[0]]);
+  for (int k = 1; k < other->n; k++) inputs += (int)w->l.instrs[other->parts[k]]->n_operands;
+  if (inputs > MAX_INPUTS || g->n_instrs + other->n_instrs > MAX_INSTRS || was >= p || !may_sink(w, other, p) || !sn_pass_may(w->pc)) return;
+  sn_number numbers[] = {{"parts", g->n + other->n}};
+  sn_pass_remark(w->pc, SN_DONE, SN_REASON_TOGETHER, w->l.instrs[other->parts[0]], w->l.instrs[g->parts[0]], 1, numbers, NULL);
+  for (int k = 0; k < other->n; k++) {
+    int at = g->n++;
+    for (; at > 0 && g->parts[at - 1] > other->parts[k]; at--) g->parts[at] = g->parts[at - 1];
+    g->parts[at] = other->parts[k];
+    w->group_of[other->parts[k]] = g;
+  }
+  g->n_results += other->n_results;
+  g->n_instrs += other->n_instrs;
+  for (int k = 0; k < other->n; k++) move_profile(w, g, other->parts[k], was);
+  other->n = 0;
+}
+
 static bool join_best(merger *w, uint32_t p) {
   offer offers[CANDIDATES];
   int n = find_offers(w, p, offers);
   for (int k = 0; k < n; k++) {
     group *g = offers[k].g;
-    if (p - g->at > WINDOW || !fits(w, g, p)) continue;
+    if (g->n == 0 || p - g->at > WINDOW || !fits(w, g, p)) continue;
     bool sinks = g->at < p && may_sink(w, g, p), rises = !sinks && g->at < p && may_rise(w, g, p);
     if (!sinks && !rises) continue;
     if (!sn_pass_may(w->pc)) return false;
     join(w, g, p, sinks ? p : g->at);
+    for (int o = 0; o < n; o++) {
+      const group *other = offers[o].g;
+      for (uint32_t v = other->n ? w->l.first_value[other->parts[0]] : 0; other->n && v < w->l.first_value[other->parts[0] + 1]; v++) {
+        if (only_for(w, v, p) && may_hand_on(w, other->parts[0], p)) absorb(w, g, offers[o].g, p);
+      }
+    }
     return true;
   }
   return false;

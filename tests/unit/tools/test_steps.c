@@ -108,11 +108,90 @@ START_TEST(the_chosen_layout_costs_least) {
 }
 END_TEST
 
+/* ---- the ViT-B/16 step, batch 32 ---- */
+
+static int64_t commands(const sn_module *m) {
+  sn_call_graph g;
+  int64_t n = 0;
+  ck_assert_int_eq(sn_call_graph_build(arena, m, &g), SN_OK);
+  SN_FOR_COMPUTATIONS(c, m) {
+    if (g.in_fusion[c->id] || g.is_applied[c->id]) continue;
+    SN_FOR_INSTRS(i, c) {
+      sn_cost cost;
+      sn_cost_of(&target, i, &cost);
+      n += cost.us > 0;
+    }
+  }
+  return n;
+}
+
+typedef struct outcome { int64_t commands, peak; double us; } outcome;
+
+/* Takes the module. */
+static outcome outcome_of(sn_module *m, const char *pipeline, int64_t limit) {
+  sn_pass_options o;
+  sn_plan p;
+  sn_cost c;
+  outcome out;
+  sn_pass_options_init(&o);
+  o.target = &target;
+  o.memory_limit = limit;
+  ck_assert_int_eq(sn_pipeline_run(diag, m, pipeline, &o, NULL), SN_OK);
+  SN_FOR_INSTRS(i, m->entry) {
+    ck_assert_msg(!sn_op_has(i->op, SN_T_ELTWISE) || i->op == SN_OP_COPY, "%s: %s stands outside all fusions", pipeline, i->name);
+    ck_assert_msg(i->op != SN_OP_TRANSPOSE, "%s: %s stands outside all fusions", pipeline, i->name);
+  }
+  ck_assert_int_eq(sn_plan_make(diag, arena, m, &p), SN_OK);
+  sn_cost_of_computation(&target, m->entry, &c);
+  out.commands = commands(m);
+  out.peak = p.arena_bytes;
+  out.us = c.us;
+  sn_module_destroy(m);
+  return out;
+}
+
+enum { MOST_COMMANDS = 300 };
+static const int64_t MOST_BYTES = 3000000000, LIMIT = 1500000000;
+static const double MOST_TIMES = 1.2; /* of the modelled time, to stay below the limit */
+
+static void check_vit(const char *name, sn_module *(*make)(void)) {
+  for (int cuda = 0; cuda < 2; cuda++) {
+    const char *pipeline = cuda ? "cuda" : "cpu";
+    outcome free = outcome_of(make(), pipeline, 0), limited = outcome_of(make(), pipeline, LIMIT);
+    ck_assert_msg(free.commands <= MOST_COMMANDS, "%s, %s: %lld commands", name, pipeline, (long long)free.commands);
+    ck_assert_msg(free.peak <= MOST_BYTES, "%s, %s: %lld bytes", name, pipeline, (long long)free.peak);
+    ck_assert_msg(limited.peak <= LIMIT, "%s, %s: %lld bytes under the limit", name, pipeline, (long long)limited.peak);
+    ck_assert_msg(limited.us <= MOST_TIMES * free.us, "%s, %s: %.3f times the time under the limit", name, pipeline, limited.us / free.us);
+  }
+}
+
+static sn_module *our_vit(void) { return our_step("vit-b16", SN_NCHW, 32, NULL); }
+static sn_module *our_vit_nhwc(void) { return our_step("vit-b16", SN_NHWC, 32, NULL); }
+static sn_module *golden_vit(void) { return golden_step("vit_base_b32_sgd_step"); }
+
+START_TEST(a_vit_step_is_few_commands_in_little_memory) {
+  check_vit("our ViT-B/16", our_vit);
+  sn_module *golden = golden_vit();
+  if (golden) check_vit("JAX's ViT-B/16", golden_vit);
+  sn_module_destroy(golden);
+}
+END_TEST
+
+START_TEST(images_in_either_layout_give_the_same_plan) {
+  outcome nchw = outcome_of(our_vit(), "cpu", 0), nhwc = outcome_of(our_vit_nhwc(), "cpu", 0);
+  ck_assert_int_eq(nchw.commands, nhwc.commands);
+  ck_assert_int_eq(nchw.peak, nhwc.peak);
+  ck_assert_double_eq_tol(nchw.us, nhwc.us, 1e-6 * nchw.us);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("steps");
   TCase *t = tcase_create("steps");
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, the_chosen_layout_costs_least);
+  tcase_add_test(t, a_vit_step_is_few_commands_in_little_memory);
+  tcase_add_test(t, images_in_either_layout_give_the_same_plan);
   tcase_set_timeout(t, 100);
   suite_add_tcase(s, t);
   SRunner *r = srunner_create(s);
