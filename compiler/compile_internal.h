@@ -31,6 +31,7 @@ typedef struct compile {
   distinct_kernel *slots[KERNEL_SLOTS];
   uint32_t n_kernels, cap_kernels;
   sn_kernel **kernels;
+  uint64_t *kernel_hashes; /* of those */
   uint32_t n_commands, cap_commands;
   sn_command *commands;
   sn_program_leaf *arguments, *results;

@@ -36,15 +36,19 @@ static bool instr_same(const sn_instr *a, const sn_instr *b) {
   return true;
 }
 
-static sn_status add_kernel(compile *c, sn_kernel *k) {
+static sn_status add_kernel(compile *c, sn_kernel *k, uint64_t hash) {
   if (c->n_kernels == c->cap_kernels) {
     uint32_t cap = c->cap_kernels ? 2 * c->cap_kernels : 64;
     sn_kernel **wider = SN_NEW_N(c->arena, sn_kernel *, cap);
-    if (!wider) return sn_out_of_memory(c->d, cap * sizeof *wider);
+    uint64_t *hashes = SN_NEW_N(c->arena, uint64_t, cap);
+    if (!wider || !hashes) return sn_out_of_memory(c->d, cap * sizeof *wider);
     if (c->n_kernels) memcpy(wider, c->kernels, c->n_kernels * sizeof *wider);
+    if (c->n_kernels) memcpy(hashes, c->kernel_hashes, c->n_kernels * sizeof *hashes);
     c->kernels = wider;
+    c->kernel_hashes = hashes;
     c->cap_kernels = cap;
   }
+  c->kernel_hashes[c->n_kernels] = hash;
   c->kernels[c->n_kernels++] = k;
   return SN_OK;
 }
@@ -66,6 +70,12 @@ sn_status sn_compile_kernel(compile *c, const sn_instr *i, uint32_t *number) {
   SN_TRY(sn_lower_instr(c->d, c->arena, i, &c->target, &fresh->kernel));
   fresh->next = *slot;
   *slot = fresh;
-  *number = c->n_kernels;
-  return add_kernel(c, fresh->kernel);
+  /* Different instructions may come to the same loops. */
+  uint64_t kernel_hash = sn_kernel_hash(fresh->kernel);
+  for (*number = 0; *number < c->n_kernels; ++*number) {
+    if (c->kernel_hashes[*number] != kernel_hash || !sn_kernel_equal(c->kernels[*number], fresh->kernel)) continue;
+    fresh->kernel = c->kernels[*number];
+    return SN_OK;
+  }
+  return add_kernel(c, fresh->kernel, kernel_hash);
 }

@@ -68,6 +68,11 @@ typedef struct survey {
   bool whole_block;             /* nodes that need all threads */
   const sn_kcontract *spread[256]; /* by buffer: the contraction whose sums are spread over registers */
   int private_loop[256];        /* by buffer: 0 untouched, -1 shared between lanes, else 1 + the lane loop's variable, or 1 << 20 for the whole block */
+  int by_thread[256];           /* by buffer: 0 untouched, 1 each thread touches the part that its number names, -1 not so */
+  int first[256], last[256];    /* by buffer: nodes of the phase's body between which it is alive */
+  int loaded[256], multiplied[256]; /* by buffer: loads of elements; contractions that read it, -1: not on tensor cores */
+  int node;                     /* of the body that is being looked at */
+  int thread_var;               /* of the open loop over threads; -1: none */
 } survey;
 
 enum { WHOLE = 1 << 20 };
@@ -75,33 +80,62 @@ enum { WHOLE = 1 << 20 };
 static void survey_touch(const gpu_emit *e, survey *s, int buffer, int where) {
   if (buffer >= 256 || buffer >= e->k->n_buffers) return;
   int *p = &s->private_loop[buffer];
+  if (*p == 0) s->first[buffer] = s->node;
+  s->last[buffer] = s->node;
   *p = *p == 0 || *p == where ? where : -1;
+}
+
+static void survey_access(const gpu_emit *e, survey *s, const sn_knode *n, int where) {
+  survey_touch(e, s, n->buffer, where);
+  if (n->buffer >= 256) return;
+  const sn_kbuffer *b = &e->k->buffers[n->buffer];
+  bool own = s->thread_var >= 0 && n->n_at > 1 && b->dims[0] == SPREAD_THREADS && n->at[0]->kind == SN_IX_DIM && n->at[0]->value == s->thread_var && n->op != SN_K_ATOMIC;
+  int *p = &s->by_thread[n->buffer];
+  *p = own && *p >= 0 ? 1 : -1;
+  s->loaded[n->buffer] += n->op != SN_K_STORE;
+}
+
+static void survey_operand(const gpu_emit *e, survey *s, const sn_kcontract *c, int buffer) {
+  survey_touch(e, s, buffer, -1);
+  if (buffer >= 256) return;
+  s->by_thread[buffer] = -1;
+  int *p = &s->multiplied[buffer];
+  *p = c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32 && *p >= 0 ? *p + 1 : -1;
+}
+
+static void survey_copied(const gpu_emit *e, survey *s, int buffer) {
+  survey_touch(e, s, buffer, -1);
+  if (buffer < 256) s->by_thread[buffer] = s->multiplied[buffer] = -1;
 }
 
 static void survey_region(const gpu_emit *e, survey *s, const sn_kregion *r, int where) {
   for (const sn_knode *n = r->first; n; n = n->next) {
     int inside = where;
-    if (n->op == SN_K_LOAD || n->op == SN_K_STORE) survey_touch(e, s, n->buffer, where);
-    if (n->op == SN_K_ATOMIC) survey_touch(e, s, n->buffer, -1);
+    if (where == WHOLE && !r->parent) s->node++;
+    if (n->op == SN_K_LOAD || n->op == SN_K_STORE) survey_access(e, s, n, where);
+    if (n->op == SN_K_ATOMIC) survey_access(e, s, n, -1);
     if (n->op == SN_K_CONTRACT) {
       int acc = n->contract->acc.buffer;
       s->whole_block = true;
       if (acc < 256 && gpu_spread_fits(e, n->contract)) s->spread[acc] = n->contract;
-      survey_touch(e, s, acc, -1);
-      survey_touch(e, s, n->contract->a.buffer, -1);
-      survey_touch(e, s, n->contract->b.buffer, -1);
+      survey_operand(e, s, n->contract, acc);
+      survey_operand(e, s, n->contract, n->contract->a.buffer);
+      survey_operand(e, s, n->contract, n->contract->b.buffer);
     }
     if (n->op == SN_K_COPY) {
       s->whole_block = true;
-      survey_touch(e, s, n->copy->to.buffer, -1);
-      survey_touch(e, s, n->copy->from.buffer, -1);
+      survey_copied(e, s, n->copy->to.buffer);
+      survey_copied(e, s, n->copy->from.buffer);
     }
     if (n->op == SN_K_FOR && (n->loop == SN_KLOOP_VECTOR || n->loop == SN_KLOOP_THREADS)) {
       int width = n->loop == SN_KLOOP_VECTOR ? n->width : 256;
       if (where == WHOLE && width > s->lanes) s->lanes = width;
       if (where == WHOLE) inside = 1 + n->var;
     }
+    int outer = s->thread_var;
+    if (n->op == SN_K_FOR && n->loop == SN_KLOOP_THREADS && where == WHOLE) s->thread_var = n->var;
     for (int k = 0; k < n->n_regions; k++) survey_region(e, s, n->regions[k], inside);
+    s->thread_var = outer;
   }
 }
 
@@ -113,6 +147,22 @@ static int64_t tile_bytes(const sn_kbuffer *b) { return (sn_kbuffer_bytes(b) + 1
 
 static bool touched(const survey *s, int b) { return b < 256 && s->private_loop[b] != 0; }
 
+/* The lowest place in shared memory where nothing lies that is alive at the same time. */
+static int64_t shared_place(const gpu_emit *e, const survey *s, int b, int64_t bytes) {
+  int64_t at = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int o = 0; o < b && o < 256; o++) {
+      const gpu_buffer *g = &e->buffers[o];
+      if (g->home != HOME_SHARED || s->last[o] < s->first[b] || s->last[b] < s->first[o]) continue;
+      if (at + bytes <= g->offset || g->offset + g->bytes <= at) continue;
+      at = g->offset + g->bytes;
+      moved = true;
+    }
+  }
+  return at;
+}
+
 /* Tiles of one thread's own use are its array; the others lie in shared memory while they fit, else in the block's slice of scratch. */
 static void place_tiles(gpu_emit *e, const survey *s, sn_gpu_phase *p) {
   int64_t limit = (e->target->l1_bytes ? e->target->l1_bytes : STATIC_SHARED) - SHARED_RESERVE - 16 * (int64_t)e->threads, shared = 0, slice = 0;
@@ -120,17 +170,22 @@ static void place_tiles(gpu_emit *e, const survey *s, sn_gpu_phase *p) {
     const sn_kbuffer *kb = &e->k->buffers[b];
     gpu_buffer *g = &e->buffers[b];
     if (is_argument(kb)) continue;
+    g->operand = false;
     int64_t bytes = tile_bytes(kb);
     bool alone = b < 256 && s->private_loop[b] >= 0 && bytes <= SMALL_TILE_BYTES && (kb->memory == SN_KMEM_REGISTER || e->item_per_thread);
     if (b < 256 && s->spread[b] && e->threads == 256) {
       g->home = HOME_SPREAD;
       g->tensor = s->spread[b]->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32;
+    } else if (b < 256 && s->by_thread[b] == 1 && e->threads == SPREAD_THREADS && kb->memory == SN_KMEM_REGISTER) {
+      g->home = HOME_THREAD;
     } else if (!touched(s, b) || alone) {
       g->home = HOME_PRIVATE;
-    } else if (shared + bytes <= limit) {
+    } else if (b < 256 && shared_place(e, s, b, bytes) + bytes <= limit) {
+      g->offset = shared_place(e, s, b, bytes);
+      g->bytes = bytes;
       g->home = HOME_SHARED;
-      g->offset = shared;
-      shared += bytes;
+      g->operand = s->multiplied[b] > 0 && s->loaded[b] == 0;
+      if (g->offset + bytes > shared) shared = g->offset + bytes;
     } else {
       g->home = HOME_SLICE;
       g->offset = slice;
@@ -169,6 +224,7 @@ static void declare_tiles(gpu_emit *e, const sn_gpu_phase *p, const survey *s) {
     const char *type = gpu_memory_type(kb->type);
     if (is_argument(kb) || !touched(s, b)) continue;
     if (g->home == HOME_SPREAD) gpu_line(e, "%s %s[%d];", type, g->name, gpu_spread_registers(kb));
+    else if (g->home == HOME_THREAD) gpu_line(e, "%s %s[%lld];", type, g->name, (long long)(sn_kbuffer_bytes(kb) / (int64_t)sn_type_bytes(kb->type) / SPREAD_THREADS));
     else if (g->home == HOME_PRIVATE) gpu_line(e, "%s %s[%lld];", type, g->name, (long long)(sn_kbuffer_bytes(kb) / (int64_t)sn_type_bytes(kb->type)));
     else gpu_line(e, "%s *const %s = (%s *)(%s + %lld);", type, g->name, type, g->home == HOME_SHARED ? "sn_shared" : "slice", (long long)g->offset);
   }
@@ -242,6 +298,7 @@ static void emit_phase(gpu_emit *e, int number, sn_gpu_phase *out, sn_str *to) {
     gpu_fail(e, SN_ERR_MEMORY, NULL);
     return;
   }
+  s->thread_var = -1;
   survey_region(e, s, p->body, WHOLE);
   name_buffers(e);
   out->entry = gpu_text(e, "%s_%d", e->names[e->k->n_values], number);

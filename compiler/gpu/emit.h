@@ -13,6 +13,7 @@
 typedef enum gpu_home {
   HOME_GLOBAL,   /* an argument */
   HOME_PRIVATE,  /* an array of each thread */
+  HOME_THREAD,   /* likewise: its first index is the thread */
   HOME_SHARED,   /* dynamic shared memory of the block */
   HOME_SLICE,    /* the block's slice of scratch in global memory */
   HOME_SPREAD    /* sums of a contraction, spread over the threads' registers */
@@ -21,11 +22,20 @@ typedef enum gpu_home {
 typedef struct gpu_buffer {
   char name[24];
   gpu_home home;
-  int64_t offset;       /* in shared memory or the slice */
+  int64_t offset, bytes; /* in shared memory or the slice */
+  bool operand;         /* of tensor cores alone: rounded to tf32 as it is stored */
   bool hot;             /* written in this phase, and touched elsewhere in it: order matters */
   bool tensor;          /* spread sums: laid out for tensor cores */
   bool read, written;   /* since the last barrier */
+  const sn_ix *read_at, *written_at; /* first index of those accesses, where they agree in it */
 } gpu_buffer;
+
+/* A load or store of the open loop that is made for all of its four turns at once, by way of an array. */
+enum { GPU_MOST_WIDE = 16 };
+typedef struct gpu_wide {
+  const sn_knode *node;
+  const char *array;
+} gpu_wide;
 
 typedef struct gpu_emit {
   sn_diag *d;
@@ -44,6 +54,8 @@ typedef struct gpu_emit {
   const char **names;   /* of values, by id */
   bool *dim64, *sym64;  /* variables that need 64 bits */
   int n_temporaries;
+  int n_wide;
+  gpu_wide wide[GPU_MOST_WIDE];
   int64_t tree_bytes;   /* shared memory in which the phase combines lanes */
 } gpu_emit;
 
@@ -68,6 +80,8 @@ const char *gpu_convert(gpu_emit *e, sn_type to, sn_type from, const char *x);
 /* ---- index.c ---- */
 const char *gpu_index(gpu_emit *e, const sn_ix *x);             /* any width */
 bool gpu_index_is64(const gpu_emit *e, const sn_ix *x);
+const sn_ix *gpu_offset_index(gpu_emit *e, int buffer, const sn_ix *const *at); /* NULL: out of memory */
+const sn_ix *gpu_substituted(gpu_emit *e, const sn_ix *x, const sn_ix **dims);  /* dims by variable; NULL ones stay, and are filled in */
 const char *gpu_offset(gpu_emit *e, int buffer, const sn_ix *const *at);
 const char *gpu_guards(gpu_emit *e, int n, const sn_ix_guard *guards); /* NULL: always true */
 
@@ -83,9 +97,15 @@ void gpu_copy(gpu_emit *e, const sn_knode *n);
 void gpu_assign_yields(gpu_emit *e, const sn_kregion *r, int n, const char *const *to);
 const char *gpu_element(gpu_emit *e, int buffer, const char *offset); /* as an lvalue */
 
+/* ---- wide.c ---- */
+void gpu_open_wide(gpu_emit *e, const sn_knode *loop);
+void gpu_close_wide(gpu_emit *e, const sn_knode *loop);
+const char *gpu_wide_array(const gpu_emit *e, const sn_knode *n); /* NULL: it is made where it stands */
+
 /* ---- spread.c ---- */
 bool gpu_spread_fits(const gpu_emit *e, const sn_kcontract *c); /* can its sums be spread over the block's registers? */
 int gpu_spread_registers(const sn_kbuffer *b);                  /* of a thread */
+enum { SPREAD_THREADS = 256 };
 void gpu_spread_contract(gpu_emit *e, const sn_kcontract *c);
 const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load);
 
@@ -93,6 +113,7 @@ const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load);
 void gpu_before(gpu_emit *e, const sn_knode *n);  /* a barrier where n depends on other threads; then notes n */
 bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before); /* true: each iteration begins with a barrier */
 void gpu_after_loop(gpu_emit *e, const sn_knode *loop, const gpu_buffer *before);
+void gpu_join(gpu_buffer *to, const gpu_buffer *other); /* what either road touched */
 void gpu_barrier(gpu_emit *e);
 void gpu_find_hot(gpu_emit *e, const sn_kregion *body);
 

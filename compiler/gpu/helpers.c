@@ -149,6 +149,13 @@ static const struct {
 
 #include "helpers_complex.inc"
 
+    {"sn_to_tf32", "/* The nearest value with 10 bits of mantissa, ties to even; NaN stays one. */\n" FN
+                   "float sn_to_tf32(float x) {\n"
+                   "#if __CUDA_ARCH__ >= 900\n"
+                   "  unsigned r;\n  asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n  return __uint_as_float(r);\n"
+                   "#else\n"
+                   "  unsigned u = __float_as_uint(x);\n  return x != x ? x : __uint_as_float((u + 0xfffu + (u >> 13 & 1u)) & 0xffffe000u);\n"
+                   "#endif\n}\n"},
     {"sn_mma_tf32", "/* A 16 x 8 tile of sums += 16 x 8 times 8 x 8; operands are tf32 already. */\n" FN
                     "void sn_mma_tf32(float *d, const float *a, const float *b) {\n"
                     "  asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"

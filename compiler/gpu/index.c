@@ -57,23 +57,42 @@ const char *gpu_index(gpu_emit *e, const sn_ix *x) {
 }
 
 /* Elements from the buffer's start; expressions are summed as index expressions, so that what can be simplified is. */
-const char *gpu_offset(gpu_emit *e, int buffer, const sn_ix *const *at) {
+const sn_ix *gpu_offset_index(gpu_emit *e, int buffer, const sn_ix *const *at) {
   const sn_kbuffer *b = &e->k->buffers[buffer];
   sn_ix_context *x = e->k->ix;
   const sn_ix *all = sn_ix_const(x, 0);
   int64_t row = 1;
-  for (int k = b->rank - 1; k >= 0; k--) {
+  int first = e->buffers[buffer].home == HOME_THREAD; /* which thread: its own */
+  for (int k = b->rank - 1; k >= first; k--) {
     if (b->dims[k] != 1 || b->strides) all = sn_ix_add(x, all, sn_ix_mul(x, at[k], sn_ix_const(x, b->strides ? b->strides[k] : row)));
     row *= b->dims[k];
   }
-  if (!all) {
-    gpu_fail(e, SN_ERR_MEMORY, NULL);
-    return "0";
-  }
+  if (!all) gpu_fail(e, SN_ERR_MEMORY, NULL);
+  return all;
+}
+
+const char *gpu_offset(gpu_emit *e, int buffer, const sn_ix *const *at) {
+  const sn_ix *all = gpu_offset_index(e, buffer, at);
+  if (!all) return "0";
   const char *text = gpu_index(e, all);
   size_t n = strlen(text);
   /* One pair of brackets is enough. */
   return n > 2 && all->kind == SN_IX_ADD ? sn_arena_string_n(e->arena, text + 1, n - 2) : text;
+}
+
+/* Every other variable of the expression stands for itself. */
+static void keep_variables(const sn_ix *e, const sn_ix **dims) {
+  if (e->kind == SN_IX_DIM && !dims[e->value]) dims[e->value] = e;
+  if (e->kind == SN_IX_DIM || e->kind == SN_IX_CONST || e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) return;
+  keep_variables(e->a, dims);
+  if (e->b) keep_variables(e->b, dims);
+}
+
+const sn_ix *gpu_substituted(gpu_emit *e, const sn_ix *x, const sn_ix **dims) {
+  keep_variables(x, dims);
+  const sn_ix *r = sn_ix_substitute(e->k->ix, x, e->k->n_vars, dims, 0, NULL);
+  if (!r) gpu_fail(e, SN_ERR_MEMORY, NULL);
+  return r;
 }
 
 const char *gpu_guards(gpu_emit *e, int n, const sn_ix_guard *guards) {

@@ -41,6 +41,7 @@ static void serial(gpu_emit *e, const sn_knode *n) {
   declare_carries(e, n, false);
   gpu_buffer *before;
   bool barrier = gpu_enter_loop(e, n, &before);
+  gpu_open_wide(e, n);
   if (n->loop == SN_KLOOP_SEQ && e->schedule == SN_GPU_NOT_UNROLLED) gpu_line(e, "#pragma unroll 1");
   if (n->loop == SN_KLOOP_UNROLL) gpu_line(e, n->width ? "#pragma unroll %d" : "#pragma unroll", n->width);
   open_loop(e, n, NULL, n->step, "");
@@ -50,6 +51,7 @@ static void serial(gpu_emit *e, const sn_knode *n) {
     e->depth--;
   }
   body(e, n);
+  gpu_close_wide(e, n);
   gpu_after_loop(e, n, before);
   for (int i = 0; i < n->n_operands; i++) e->names[n->results[i].id] = e->names[n->regions[0]->params[i].id];
 }
@@ -71,11 +73,17 @@ static void name_result(gpu_emit *e, const sn_knode *n, int i, const char *tree)
 static void lanes_of_block(gpu_emit *e, const sn_knode *n) {
   int64_t lanes = n->loop == SN_KLOOP_THREADS ? e->threads : n->width;
   const char *lane = n->step == 1 ? "lane" : gpu_text(e, "lane * %lld", (long long)n->step);
+  bool once = n->loop == SN_KLOOP_THREADS && n->step == 1 && n->lo->kind == SN_IX_CONST && n->lo->value == 0 && n->hi->kind == SN_IX_CONST && n->hi->value == lanes;
   declare_carries(e, n, true);
   bool idle = lanes < e->threads;
   if (idle) gpu_line(e, "if (lane < %lld)", (long long)lanes);
   e->depth += idle;
-  open_loop(e, n, lane, n->step * lanes, "");
+  if (once) { /* each thread has its turn, and only one */
+    gpu_line(e, "{");
+    gpu_line(e, "  const int d%d = lane;", n->var);
+  } else {
+    open_loop(e, n, lane, n->step * lanes, "");
+  }
   e->lane = true;
   e->thread_var = n->loop == SN_KLOOP_THREADS ? n->var : -1;
   body(e, n);

@@ -20,6 +20,11 @@ static void define(gpu_emit *e, const sn_knode *n, const char *expression) {
 
 static void emit_load(gpu_emit *e, const sn_knode *n) {
   sn_type t = n->results[0].type;
+  const char *array = gpu_wide_array(e, n);
+  if (array) {
+    define(e, n, gpu_text(e, "%s[d%d]", array, n->region->parent->var));
+    return;
+  }
   bool spread = e->buffers[n->buffer].home == HOME_SPREAD;
   const char *slot = spread ? gpu_spread_slot(e, n) : gpu_offset(e, n->buffer, n->at), *guard = gpu_guards(e, n->n_guards, n->guards);
   if (!slot) {
@@ -37,13 +42,19 @@ static void emit_load(gpu_emit *e, const sn_knode *n) {
 /* Stores of the whole block are one thread's, but to arrays that every thread has. */
 static const char *store_guard(gpu_emit *e, const sn_knode *n) {
   const char *guard = gpu_guards(e, n->n_guards, n->guards);
-  if (e->lane || e->buffers[n->buffer].home == HOME_PRIVATE) return guard;
+  if (e->lane || e->buffers[n->buffer].home == HOME_PRIVATE || e->buffers[n->buffer].home == HOME_THREAD) return guard;
   return guard ? gpu_text(e, "lane == 0 && %s", guard) : "lane == 0";
 }
 
 static void emit_store(gpu_emit *e, const sn_knode *n) {
   const char *at = gpu_element(e, n->buffer, gpu_offset(e, n->buffer, n->at)), *guard = store_guard(e, n);
   const char *v = gpu_to_memory(e, e->k->buffers[n->buffer].type, gpu_name(e, n->operands[0]));
+  if (e->buffers[n->buffer].operand) v = gpu_text(e, "sn_to_tf32(%s)", v);
+  const char *array = gpu_wide_array(e, n);
+  if (array) {
+    gpu_line(e, "%s[d%d] = %s;%s", array, n->region->parent->var, v, trailing(e, n));
+    return;
+  }
   if (guard) gpu_line(e, "if (%s) %s = %s;%s", guard, at, v, trailing(e, n));
   else gpu_line(e, "%s = %s;%s", at, v, trailing(e, n));
 }
@@ -157,10 +168,7 @@ static void emit_if(gpu_emit *e, const sn_knode *n) {
     branch_body(e, n, 1, to);
     for (int b = 0; b < n_buffers; b++) before[b] = then[b];
   }
-  for (int b = 0; b < n_buffers; b++) {
-    e->buffers[b].read |= before[b].read;
-    e->buffers[b].written |= before[b].written;
-  }
+  for (int b = 0; b < n_buffers; b++) gpu_join(&e->buffers[b], &before[b]);
   gpu_line(e, "}");
 }
 

@@ -5,34 +5,43 @@
  * enough there, because items of a vector loop do not depend on each other. */
 #include "emit.h"
 
-typedef void (*touch_fn)(void *ctx, int buffer, bool writes);
+/* first: the first index expression of the access. */
+typedef void (*touch_fn)(void *ctx, int buffer, const sn_ix *first, bool writes);
 
-static void touch_node(const sn_knode *n, touch_fn fn, void *ctx) {
+/* A buffer of three dimensions is a row of tiles. */
+static const sn_ix *stage_of(const gpu_emit *e, const sn_ktile *t) { return e->k->buffers[t->buffer].rank == 3 ? t->at[0] : NULL; }
+
+static void touch_node(const gpu_emit *e, const sn_knode *n, touch_fn fn, void *ctx) {
   switch (n->op) {
-    case SN_K_LOAD: fn(ctx, n->buffer, false); break;
-    case SN_K_STORE: fn(ctx, n->buffer, true); break;
-    case SN_K_ATOMIC: fn(ctx, n->buffer, true); break;
+    case SN_K_LOAD: fn(ctx, n->buffer, n->n_at ? n->at[0] : NULL, false); break;
+    case SN_K_STORE:
+    case SN_K_ATOMIC: fn(ctx, n->buffer, n->n_at ? n->at[0] : NULL, true); break;
     case SN_K_COPY:
-      fn(ctx, n->copy->from.buffer, false);
-      fn(ctx, n->copy->to.buffer, true);
+      fn(ctx, n->copy->from.buffer, NULL, false);
+      fn(ctx, n->copy->to.buffer, NULL, true);
       break;
-    case SN_K_CONTRACT:
-      fn(ctx, n->contract->a.buffer, false);
-      fn(ctx, n->contract->b.buffer, false);
-      fn(ctx, n->contract->acc.buffer, true);
+    case SN_K_CONTRACT: /* tiles of a staged buffer lie within one stage */
+      if (n->contract->k->kind == SN_IX_CONST && n->contract->k->value == 0) {
+        fn(ctx, n->contract->acc.buffer, NULL, true);
+        break;
+      }
+      fn(ctx, n->contract->a.buffer, stage_of(e, &n->contract->a), false);
+      fn(ctx, n->contract->b.buffer, stage_of(e, &n->contract->b), false);
+      fn(ctx, n->contract->acc.buffer, NULL, true);
       break;
     default: break;
   }
   for (int r = 0; r < n->n_regions; r++) {
-    for (const sn_knode *x = n->regions[r]->first; x; x = x->next) touch_node(x, fn, ctx);
+    for (const sn_knode *x = n->regions[r]->first; x; x = x->next) touch_node(e, x, fn, ctx);
   }
 }
 
-static bool shared_by_threads(const gpu_buffer *b) { return b->home != HOME_PRIVATE && b->home != HOME_SPREAD; }
+static bool shared_by_threads(const gpu_buffer *b) { return b->home != HOME_PRIVATE && b->home != HOME_SPREAD && b->home != HOME_THREAD; }
 
 /* ---- which buffers matter ---- */
 
-static void count(void *ctx, int buffer, bool writes) {
+static void count(void *ctx, int buffer, const sn_ix *first, bool writes) {
+  (void)first;
   int *counts = (int *)ctx + 2 * buffer;
   counts[writes]++;
 }
@@ -43,7 +52,7 @@ void gpu_find_hot(gpu_emit *e, const sn_kregion *body) {
     gpu_fail(e, SN_ERR_MEMORY, NULL);
     return;
   }
-  for (const sn_knode *n = body->first; n; n = n->next) touch_node(n, count, counts);
+  for (const sn_knode *n = body->first; n; n = n->next) touch_node(e, n, count, counts);
   for (int b = 0; b < e->k->n_buffers; b++) {
     gpu_buffer *g = &e->buffers[b];
     g->hot = shared_by_threads(g) && counts[2 * b + 1] > 0 && (counts[2 * b] > 0 || counts[2 * b + 1] > 1) && !e->item_per_thread;
@@ -63,18 +72,66 @@ typedef struct conflict {
   bool found, any_hot_write;
 } conflict;
 
-static void check(void *ctx, int buffer, bool writes) {
-  conflict *c = ctx;
-  const gpu_buffer *b = &c->e->buffers[buffer];
-  if (!b->hot) return;
-  c->any_hot_write |= writes;
-  c->found |= b->written || (writes && b->read);
+/* The one variable of an expression: -1 none, -2 several, or loaded ones. */
+static int only_variable(const sn_ix *e) {
+  if (e->kind == SN_IX_CONST) return -1;
+  if (e->kind == SN_IX_DIM) return (int)e->value;
+  if (e->kind == SN_IX_SYM || e->kind == SN_IX_LOAD) return -2;
+  int a = only_variable(e->a), b = e->b ? only_variable(e->b) : -1;
+  return a == -1 ? b : b == -1 || a == b ? a : -2;
 }
 
-static void note(void *ctx, int buffer, bool writes) {
+static const sn_ix *variable_in(const sn_ix *e) {
+  if (e->kind == SN_IX_DIM) return e;
+  if (e->kind == SN_IX_CONST) return NULL;
+  const sn_ix *a = variable_in(e->a);
+  return a ? a : e->b ? variable_in(e->b) : NULL;
+}
+
+/* Do two first indices differ whatever the value of their one variable? Tried for all values: a pipeline's step s works on tile s mod 2 while it fills (s + 1) mod 2. */
+static bool always_differ(const gpu_emit *e, const sn_ix *a, const sn_ix *b) {
+  if (!a || !b) return false;
+  int va = only_variable(a), vb = only_variable(b), var = va == -1 ? vb : va;
+  if (va == -2 || vb == -2 || (va >= 0 && vb >= 0 && va != vb)) return false;
+  const sn_ix *x = var >= 0 ? variable_in(va >= 0 ? a : b) : NULL;
+  int64_t hi = x ? x->hi : 0, *dims = SN_NEW_N(e->arena, int64_t, e->k->n_vars + 1);
+  if (!dims || hi > 1 << 16) return false;
+  for (int64_t v = 0; v <= hi; v++) {
+    if (var >= 0) dims[var] = v;
+    if (sn_ix_eval(a, dims, NULL) == sn_ix_eval(b, dims, NULL)) return false;
+  }
+  return true;
+}
+
+/* Another tile whose place in shared memory this one takes, in use since threads last met. */
+static bool takes_a_place(const gpu_emit *e, const gpu_buffer *b) {
+  for (int o = 0; b->home == HOME_SHARED && o < e->k->n_buffers; o++) {
+    const gpu_buffer *other = &e->buffers[o];
+    if (other == b || other->home != HOME_SHARED || !(other->read || other->written)) continue;
+    if (b->offset < other->offset + other->bytes && other->offset < b->offset + b->bytes) return true;
+  }
+  return false;
+}
+
+static void check(void *ctx, int buffer, const sn_ix *first, bool writes) {
+  conflict *c = ctx;
+  const gpu_buffer *b = &c->e->buffers[buffer];
+  c->found |= writes && takes_a_place(c->e, b);
+  if (!b->hot) return;
+  c->any_hot_write |= writes;
+  c->found |= b->written && !always_differ(c->e, b->written_at, first);
+  c->found |= writes && b->read && !always_differ(c->e, b->read_at, first);
+}
+
+static void join_access(bool *flag, const sn_ix **at, bool other, const sn_ix *other_at) {
+  if (!other) return;
+  *at = !*flag || *at == other_at ? other_at : NULL;
+  *flag = true;
+}
+
+static void note(void *ctx, int buffer, const sn_ix *first, bool writes) {
   gpu_buffer *b = &((gpu_emit *)ctx)->buffers[buffer];
-  if (writes) b->written = true;
-  else b->read = true;
+  join_access(writes ? &b->written : &b->read, writes ? &b->written_at : &b->read_at, true, first);
 }
 
 /* Loops and branches of the whole block look after their own nodes; all else is taken as one piece. */
@@ -86,9 +143,9 @@ static bool looks_after_itself(const sn_knode *n) {
 void gpu_before(gpu_emit *e, const sn_knode *n) {
   if (e->lane || looks_after_itself(n)) return;
   conflict c = {e, false, false};
-  touch_node(n, check, &c);
+  touch_node(e, n, check, &c);
   if (c.found) gpu_barrier(e);
-  touch_node(n, note, e);
+  touch_node(e, n, note, e);
 }
 
 /* Does an iteration write what another one touches? Then each begins with a barrier, whose place also settles what came before the loop. Otherwise one in front of
@@ -98,7 +155,7 @@ bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before) {
   *before = NULL;
   if (e->lane) return false;
   for (int r = 0; r < loop->n_regions; r++) {
-    for (const sn_knode *n = loop->regions[r]->first; n; n = n->next) touch_node(n, check, &c);
+    for (const sn_knode *n = loop->regions[r]->first; n; n = n->next) touch_node(e, n, check, &c);
   }
   if (c.found && !c.any_hot_write) gpu_barrier(e);
   *before = sn_arena_copy(e->arena, e->buffers, (size_t)e->k->n_buffers * sizeof **before);
@@ -106,12 +163,16 @@ bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before) {
   return c.any_hot_write;
 }
 
+void gpu_join(gpu_buffer *to, const gpu_buffer *other) {
+  join_access(&to->read, &to->read_at, other->read, other->read_at);
+  join_access(&to->written, &to->written_at, other->written, other->written_at);
+}
+
 /* The loop may have run not at all: what was open before it still is. A while loop is left in its middle: then all that it touches is open. */
 void gpu_after_loop(gpu_emit *e, const sn_knode *loop, const gpu_buffer *before) {
   if (e->lane || !before) return;
   for (int b = 0; b < e->k->n_buffers; b++) {
-    e->buffers[b].read |= before[b].read;
-    e->buffers[b].written |= before[b].written;
+    gpu_join(&e->buffers[b], &before[b]);
   }
-  if (loop->op == SN_K_WHILE) touch_node(loop, note, e);
+  if (loop->op == SN_K_WHILE) touch_node(e, loop, note, e);
 }

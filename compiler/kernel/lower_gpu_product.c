@@ -3,24 +3,33 @@
  *
  *   item (batch, row block, column block, split of k), a block of 256 threads:
  *     sums (a tile of registers, spread over the threads) = 0
- *     for each 16 terms: tiles of lhs and rhs into shared memory (prologues evaluated, zero beyond the matrix); sums += lhs * rhs
- *     32 rows of sums at a time through shared memory: epilogue, stores along rows
+ *     the first 16 terms of both operands -> registers -> tile 0 in shared memory
+ *     for each 16 terms:                                     tile s % 2 is read while tile (s + 1) % 2 is filled, so that threads meet once a step
+ *       the next terms -> registers (prologues evaluated; in flight while the sums are formed)
+ *       sums += lhs * rhs
+ *       registers -> the other tile
+ *     sums through shared memory (where the tiles were): epilogue, stores along rows
  *   with several splits: the sums to a workspace; a second phase adds them in order and does the epilogue.
  *
- * A tile lies in shared memory as the operand lies in memory, so that both the copy's reads and its writes run along neighbours; rows are padded so that the columns that
- * the sums read fall into different banks. Tensor cores (tf32) where the program's algorithm asks: operands are then rounded to 10 bits of mantissa while they are packed. */
+ * A tile lies in shared memory as the operand lies in memory, so that both the copy's reads and its writes run along neighbours, four elements at once where the shape allows;
+ * rows are padded so that the columns that the sums read fall into different banks. Beyond the matrix its last rows are read again: their sums are stored nowhere. Only terms
+ * beyond k must be zero. Tensor cores where the program's algorithm asks (tf32), and for operands of bf16 and f16, whose values tf32 holds exactly. */
 #include "lower_product.h"
+#include "sinter/gpu_cost.h"
 
 #include <string.h>
 
-enum { TERMS = 16, THREADS = LOWER_GPU_LANES, LARGE_TILE = 128, SMALL_TILE = 64, LEAST_SPLIT = 256, MOST_SPLITS = 16, STAGED_ROWS = 32 };
+enum { TERMS = 16, THREADS = LOWER_GPU_LANES, STAGES = 2, TOGETHER = 4 };
 
 typedef struct gpu_product {
   const product *p;
-  int64_t tile, m_blocks, n_blocks, n_splits, split; /* split: terms of one, a multiple of TERMS */
+  sn_gpu_product_schedule s;
+  int64_t tile[2], m_blocks, n_blocks; /* tile: rows, columns */
   bool tensor, along_k[2];
-  sn_type type;                                      /* of tiles and sums */
-  int tiles[2], sums, staged, work;
+  int64_t together[2];                 /* elements that a thread takes as neighbours, of lhs and rhs */
+  sn_type type;                        /* of tiles and sums */
+  int64_t n_parts, part_rows;          /* the sums leave in so many parts of so many rows */
+  int tiles[2], next[2], sums, staged, work;
 } gpu_product;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -38,20 +47,41 @@ static bool minor_is_contracted(const product *p, uint32_t operand) {
   return false;
 }
 
-/* Large tiles read less; small ones fill the device. Splits of k fill it where there are few tiles and many terms. */
+static int64_t beyond(const gpu_product *g, int operand) { return operand ? g->p->n : g->p->m; }
+
+/* Elements from one row of a tile to the next. */
+static int64_t row_stride(const gpu_product *g, int operand) {
+  if (g->along_k[operand]) return TERMS + (g->tensor ? 4 : 1);
+  return g->tile[operand] + (g->tensor ? 8 : 0);
+}
+
+static int64_t tile_rows(const gpu_product *g, int operand) { return g->along_k[operand] ? g->tile[operand] : TERMS; }
+static int64_t staged_columns(const gpu_product *g) { return g->tile[1] + (g->tensor ? 8 : 16); }
+
+/* All of the sums at once where the tiles' place, or half of shared memory, holds them. */
+static void choose_parts(const lowering *L, gpu_product *g) {
+  int64_t each = (int64_t)sn_type_bytes(g->type), room = (L->target->l1_bytes ? L->target->l1_bytes : 48 << 10) / (g->s.rows * g->s.columns > 128 * 128 ? 1 : 2) - 2048, tiles = 0;
+  for (int o = 0; o < 2; o++) tiles += STAGES * tile_rows(g, o) * row_stride(g, o) * each;
+  if (tiles > room) room = tiles;
+  for (g->n_parts = 1; g->n_parts < g->tile[0] / 32 && g->tile[0] / g->n_parts * staged_columns(g) * each > room; g->n_parts++) {
+    while ((g->tile[0] / 32) % (g->n_parts + 1)) g->n_parts++;
+  }
+  g->part_rows = g->tile[0] / g->n_parts;
+}
+
 static void choose_tiles(const lowering *L, gpu_product *g) {
   const product *p = g->p;
-  int64_t cores = L->target->cores > 0 ? L->target->cores : 100;
-  bool large = p->batch * ceil_div(p->m, LARGE_TILE) * ceil_div(p->n, LARGE_TILE) >= cores;
-  g->tile = large ? LARGE_TILE : SMALL_TILE;
-  g->m_blocks = ceil_div(p->m, g->tile);
-  g->n_blocks = ceil_div(p->n, g->tile);
-  int64_t blocks = p->batch * g->m_blocks * g->n_blocks, splits = 2 * cores / blocks, most = p->k / LEAST_SPLIT;
-  if (splits > most) splits = most;
-  if (splits > MOST_SPLITS) splits = MOST_SPLITS;
-  if (splits < 1) splits = 1;
-  g->split = ceil_div(ceil_div(p->k, splits), TERMS) * TERMS;
-  g->n_splits = ceil_div(p->k, g->split);
+  sn_gpu_problem q = {p->batch, p->m, p->n, p->k, g->tensor, g->type == SN_TYPE_F64, TERMS};
+  sn_gpu_choose_product(L->target, &q, &g->s);
+  g->tile[0] = g->s.rows;
+  g->tile[1] = g->s.columns;
+  g->m_blocks = ceil_div(p->m, g->tile[0]);
+  g->n_blocks = ceil_div(p->n, g->tile[1]);
+  for (int o = 0; o < 2; o++) {
+    int64_t minor = g->along_k[o] ? p->k : beyond(g, o);
+    g->together[o] = minor % TOGETHER == 0 ? TOGETHER : 1;
+  }
+  choose_parts(L, g);
 }
 
 static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_t *dims, const char *name) {
@@ -60,23 +90,21 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
   return b;
 }
 
-/* Elements from one row of a tile to the next. */
-static int64_t row_stride(const gpu_product *g, int operand) {
-  if (g->along_k[operand]) return TERMS + (g->tensor ? 4 : 1);
-  return g->tile + (g->tensor ? 8 : 0);
-}
+/* Turns in which the threads copy a tile; in the last one some may have nothing to do. */
+static int64_t n_turns(const gpu_product *g, int operand) { return ceil_div(g->tile[operand] * TERMS, THREADS * g->together[operand]); }
 
 static void add_buffers(lowering *L, gpu_product *g) {
-  int64_t sums[2] = {g->tile, g->tile}, work[4] = {g->n_splits, g->p->batch, g->p->m, g->p->n};
-  static const char *const names[] = {"lhs", "rhs"};
-  g->work = g->n_splits > 1 ? add(L, SN_KMEM_WORK, g->type, 4, work, "splits") : -1; /* arguments stand before tiles */
+  int64_t work[4] = {g->s.n_splits, g->p->batch, g->p->m, g->p->n};
+  static const char *const names[] = {"lhs", "rhs"}, *const nexts[] = {"next_lhs", "next_rhs"};
+  g->work = g->s.n_splits > 1 ? add(L, SN_KMEM_WORK, g->type, 4, work, "splits") : -1; /* arguments stand before tiles */
   for (int o = 0; o < 2; o++) {
-    int64_t dims[2] = {g->along_k[o] ? g->tile : TERMS, row_stride(g, o)};
-    g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->type, 2, dims, names[o]);
+    int64_t tile[3] = {STAGES, tile_rows(g, o), row_stride(g, o)}, next[2] = {THREADS, n_turns(g, o) * g->together[o]};
+    g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->type, 3, tile, names[o]);
+    g->next[o] = add(L, SN_KMEM_REGISTER, g->type, 2, next, nexts[o]);
   }
-  int64_t staged[2] = {STAGED_ROWS, g->tile + (g->tensor ? 8 : 16)}; /* padded: rows that a warp writes at once lie in different banks */
+  int64_t staged[2] = {g->part_rows, staged_columns(g)}; /* padded: rows that a warp writes at once lie in different banks */
   g->staged = add(L, SN_KMEM_SCRATCH, g->type, 2, staged, "staged");
-  g->sums = add(L, SN_KMEM_REGISTER, g->type, 2, sums, "sums");
+  g->sums = add(L, SN_KMEM_REGISTER, g->type, 2, g->tile, "sums");
 }
 
 /* ---- the tiles ---- */
@@ -87,95 +115,140 @@ static void guard_below(lowering *L, const sn_ix *e, int64_t end) {
   else L->guards[L->n_guards++] = (sn_ix_guard){e, 0, end - 1};
 }
 
-static sn_kvalue *or_zero(lowering *L, sn_kvalue *v, int before) {
-  if (!v || L->n_guards == before) return v;
-  sn_kvalue *xs[3] = {lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, v->type, 0)};
+static sn_kvalue *zero_beyond(lowering *L, sn_kvalue *v, const sn_ix *e, int64_t end) {
+  sn_ix_guard below = {e, 0, end - 1};
+  if (!v || e->hi < end) return v;
+  sn_kvalue *xs[3] = {lower_guard_value(L, 1, &below), v, sn_kb_const_f64(&L->b, v->type, 0)};
   return sn_kb_elt(&L->b, SN_OP_SELECT, v->type, 3, xs);
 }
 
-/* The element as the sums want it: in their type, for tensor cores rounded to tf32. */
-static sn_kvalue *as_term(lowering *L, const gpu_product *g, sn_kvalue *v) {
-  if (v && v->type != g->type) v = sn_kb_elt(&L->b, SN_OP_CONVERT, g->type, 1, &v);
-  if (!v || !g->tensor) return v;
-  v = sn_kb_elt(&L->b, SN_OP_REDUCE_PRECISION, g->type, 1, &v);
-  if (v) {
-    v->node->exponent_bits = 8;
-    v->node->mantissa_bits = 10;
-  }
-  return v;
-}
+/* A thread's element: which of the copy's groups of neighbours, which of the group; where in the tile, where in `next`. */
+typedef struct place {
+  const sn_ix *group, *major, *minor, *within, *slot[2];
+  sn_knode *loops[3];
+} place;
 
-static void pack(lowering *L, const gpu_product *g, int operand, const sn_ix *const *b, const sn_ix *first, const sn_ix *k0) {
+/* for each thread, turn, neighbour */
+static bool open_places(lowering *L, const gpu_product *g, int o, place *at) {
   sn_ix_context *x = L->k->ix;
-  sn_knode *node;
-  const sn_ix *e = lower_for(L, SN_KLOOP_VECTOR, THREADS, lower_const(L, 0), lower_const(L, g->tile * TERMS), 1, 0, NULL, NULL, &node);
-  if (!e) return;
-  int64_t minor = g->along_k[operand] ? TERMS : g->tile;
-  const sn_ix *major_at = sn_ix_div(x, e, minor), *minor_at = sn_ix_mod(x, e, minor), *zero = lower_const(L, 0), *at[SN_MAX_RANK];
-  const sn_ix *row = sn_ix_add(x, first, g->along_k[operand] ? major_at : minor_at), *k = sn_ix_add(x, k0, g->along_k[operand] ? minor_at : major_at);
-  int before = L->n_guards;
-  guard_below(L, row, operand ? g->p->n : g->p->m);
-  guard_below(L, k, g->p->k);
-  if (L->b.status == SN_OK && product_operand_index(L, g->p, (uint32_t)operand, b, operand ? zero : row, operand ? row : zero, k, at)) {
-    const sn_ix *to[2] = {major_at, minor_at};
-    sn_kvalue *v = or_zero(L, lower_value(L, sn_instr_operand(g->p->dot, (uint32_t)operand), 0, at), before);
-    sn_kb_store(&L->b, g->tiles[operand], to, 0, NULL, as_term(L, g, v));
+  int64_t v = g->together[o], width = (g->along_k[o] ? TERMS : g->tile[o]) / v;
+  const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &at->loops[0]);
+  const sn_ix *turn = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, n_turns(g, o)), 1, 0, NULL, NULL, &at->loops[1]) : NULL;
+  const sn_ix *j = turn ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, v), 1, 0, NULL, NULL, &at->loops[2]) : NULL;
+  if (!j) return false;
+  if (THREADS % width == 0) { /* then a thread's column is the same in each turn */
+    at->major = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS / width)), sn_ix_div(x, t, width));
+    at->minor = sn_ix_mul(x, sn_ix_mod(x, t, width), lower_const(L, v));
+  } else {
+    const sn_ix *group = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS)), t);
+    at->major = sn_ix_div(x, group, width);
+    at->minor = sn_ix_mul(x, sn_ix_mod(x, group, width), lower_const(L, v));
   }
-  L->n_guards = before;
-  lower_end(L, 0, NULL, node);
+  at->within = j;
+  at->slot[0] = t;
+  at->slot[1] = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, v)), j);
+  return at->minor != NULL;
 }
 
-static void contract(lowering *L, const gpu_product *g, bool clear) {
-  const sn_ix *zero[2] = {lower_const(L, 0), lower_const(L, 0)};
+static void close_places(lowering *L, const place *at) {
+  for (int k = 2; k >= 0; k--) lower_end(L, 0, NULL, at->loops[k]);
+}
+
+/* The last index at which a group of `v` may begin, again and again beyond the end. */
+static const sn_ix *clamped(lowering *L, const sn_ix *e, int64_t end, int64_t v) { return e && e->hi > end - v ? sn_ix_min(L->k->ix, e, lower_const(L, end - v)) : e; }
+
+/* Terms k0 … of the operand, from memory to registers. */
+static void fetch(lowering *L, const gpu_product *g, int o, const sn_ix *const *b, const sn_ix *first, const sn_ix *k0) {
+  sn_ix_context *x = L->k->ix;
+  place at;
+  if (!open_places(L, g, o, &at)) return;
+  /* Groups of neighbours are moved as one, so that they stay neighbours. */
+  int64_t v = g->together[o], end = g->along_k[o] ? g->p->k : beyond(g, o);
+  const sn_ix *minor = sn_ix_add(x, g->along_k[o] ? k0 : first, at.minor), *major = sn_ix_add(x, g->along_k[o] ? first : k0, at.major);
+  const sn_ix *term = g->along_k[o] ? minor : major, *zero = lower_const(L, 0), *in[SN_MAX_RANK];
+  minor = sn_ix_add(x, clamped(L, minor, end, v), at.within);
+  major = clamped(L, major, g->along_k[o] ? beyond(g, o) : g->p->k, 1);
+  const sn_ix *row = g->along_k[o] ? major : minor, *k = g->along_k[o] ? minor : major;
+  if (L->b.status == SN_OK && product_operand_index(L, g->p, (uint32_t)o, b, o ? zero : row, o ? row : zero, k, in)) {
+    sn_kvalue *value = lower_value(L, sn_instr_operand(g->p->dot, (uint32_t)o), 0, in);
+    if (g->p->k % TERMS) value = zero_beyond(L, value, term, g->p->k);
+    if (value && value->type != g->type) value = sn_kb_elt(&L->b, SN_OP_CONVERT, g->type, 1, &value);
+    sn_kb_store(&L->b, g->next[o], at.slot, 0, NULL, value);
+  }
+  close_places(L, &at);
+}
+
+/* From registers to the tile. */
+static void put(lowering *L, const gpu_product *g, int o, const sn_ix *stage) {
+  place at;
+  if (!open_places(L, g, o, &at)) return;
+  const sn_ix *to[3] = {stage, at.major, sn_ix_add(L->k->ix, at.minor, at.within)};
+  int before = L->n_guards;
+  guard_below(L, at.major, tile_rows(g, o));
+  sn_kb_store(&L->b, g->tiles[o], to, L->n_guards - before, &L->guards[before], sn_kb_load(&L->b, g->next[o], at.slot, 0, NULL, NULL));
+  L->n_guards = before;
+  close_places(L, &at);
+}
+
+static void contract(lowering *L, const gpu_product *g, bool clear, const sn_ix *stage) {
+  const sn_ix *zero = lower_const(L, 0), *at[3] = {stage, zero, zero}, *origin[2] = {zero, zero};
   sn_kcontract c;
   memset(&c, 0, sizeof c);
-  c.acc = (sn_ktile){g->sums, zero, {g->tile, 1}};
-  c.a = (sn_ktile){g->tiles[0], zero, {g->along_k[0] ? row_stride(g, 0) : 1, g->along_k[0] ? 1 : row_stride(g, 0)}};
-  c.b = (sn_ktile){g->tiles[1], zero, {g->along_k[1] ? 1 : row_stride(g, 1), g->along_k[1] ? row_stride(g, 1) : 1}};
-  c.m = c.n = lower_const(L, g->tile);
+  c.acc = (sn_ktile){g->sums, origin, {g->tile[1], 1}};
+  c.a = (sn_ktile){g->tiles[0], at, {g->along_k[0] ? row_stride(g, 0) : 1, g->along_k[0] ? 1 : row_stride(g, 0)}};
+  c.b = (sn_ktile){g->tiles[1], at, {g->along_k[1] ? 1 : row_stride(g, 1), g->along_k[1] ? row_stride(g, 1) : 1}};
+  c.m = lower_const(L, g->tile[0]);
+  c.n = lower_const(L, g->tile[1]);
   c.k = lower_const(L, clear ? 0 : TERMS);
-  c.mr = c.nr = (int)g->tile;
+  c.mr = (int)g->tile[0];
+  c.nr = (int)g->tile[1];
   c.accumulate = !clear;
-  c.algorithm = sn_instr_int(g->p->dot, SN_ATTR_DOT_ALGORITHM);
+  c.algorithm = g->tensor ? SN_DOT_ALGORITHM_TF32_TF32_F32 : sn_instr_int(g->p->dot, SN_ATTR_DOT_ALGORITHM);
   sn_kb_contract(&L->b, &c);
 }
 
 /* ---- the sums ---- */
 
-/* The sums leave the registers in parts of 32 rows, by way of shared memory: the epilogue then stands once a part and runs along rows. In a part, thread t holds in its
- * register e the sum of staged row *i and column *j; plain sums lie in steps of 16, those of tensor cores as mma.m16n8k8 lays them out, 2 x 4 warps. */
-static void staged_position(lowering *L, const gpu_product *g, const sn_ix *t, const sn_ix *e, const sn_ix **i, const sn_ix **j) {
+/* The sums leave the registers in parts, by way of shared memory: the epilogue then stands once a part and runs along rows. In a part, thread t holds in its
+ * register e (of tensor cores: 2 e + c) the sum of staged row *i and column *j; plain sums lie in steps of 16, those of tensor cores as mma.m16n8k8 lays them out, 2 x 4 warps. */
+static void staged_position(lowering *L, const gpu_product *g, const sn_ix *t, const sn_ix *e, const sn_ix *c, const sn_ix **i, const sn_ix **j) {
   sn_ix_context *x = L->k->ix;
-  int64_t n = g->tile / 16;
+  int64_t n = g->tile[1] / 16;
   if (!g->tensor) {
     *i = sn_ix_add(x, sn_ix_div(x, t, 16), sn_ix_mul(x, sn_ix_div(x, e, n), lower_const(L, 16)));
     *j = sn_ix_add(x, sn_ix_mod(x, t, 16), sn_ix_mul(x, sn_ix_mod(x, e, n), lower_const(L, 16)));
     return;
   }
-  const sn_ix *warp = sn_ix_div(x, t, 32), *c = sn_ix_mod(x, e, 4);
-  const sn_ix *column = sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, warp, 4), lower_const(L, g->tile / 4)), sn_ix_mul(x, sn_ix_div(x, e, 4), lower_const(L, 8)));
-  *i = sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, warp, 4), lower_const(L, 16)),
-                 sn_ix_add(x, sn_ix_div(x, sn_ix_mod(x, t, 32), 4), sn_ix_mul(x, sn_ix_div(x, c, 2), lower_const(L, 8))));
-  *j = sn_ix_add(x, column, sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, t, 4), lower_const(L, 2)), sn_ix_mod(x, c, 2)));
+  const sn_ix *warp = sn_ix_div(x, t, 32), *lower = sn_ix_mod(x, e, 2), *piece = sn_ix_div(x, e, 2); /* 16 x 8 */
+  int64_t across = g->tile[1] / 32;
+  *i = sn_ix_add(x, sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, warp, 4), lower_const(L, g->part_rows / 2)), sn_ix_mul(x, sn_ix_div(x, piece, across), lower_const(L, 16))),
+                 sn_ix_add(x, sn_ix_div(x, sn_ix_mod(x, t, 32), 4), sn_ix_mul(x, lower, lower_const(L, 8))));
+  *j = sn_ix_add(x, sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, warp, 4), lower_const(L, g->tile[1] / 4)), sn_ix_mul(x, sn_ix_mod(x, piece, across), lower_const(L, 8))),
+                 sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, t, 4), lower_const(L, 2)), c));
 }
 
-/* Row of the tile that staged row i of a part is. */
+/* Row of the tile that staged row i of a part is: of tensor cores, each half of the warps gives a piece of its own. */
 static const sn_ix *tile_row(lowering *L, const gpu_product *g, const sn_ix *part, const sn_ix *i) {
   sn_ix_context *x = L->k->ix;
-  if (!g->tensor) return sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, STAGED_ROWS)), i);
-  return sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, i, 16), lower_const(L, g->tile / 2)), sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, 16)), sn_ix_mod(x, i, 16)));
+  int64_t half = g->part_rows / 2;
+  if (g->n_parts == 1) return i;
+  if (!g->tensor) return sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, g->part_rows)), i);
+  return sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, i, half), lower_const(L, g->tile[0] / 2)), sn_ix_add(x, sn_ix_mul(x, part, lower_const(L, half)), sn_ix_mod(x, i, half)));
 }
 
 static bool stage(lowering *L, const gpu_product *g, const sn_ix *part) {
-  sn_knode *threads, *slots;
+  sn_knode *threads, *slots, *pair;
+  int64_t together = g->tensor ? 2 : 1; /* columns that lie side by side */
   const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &threads);
-  const sn_ix *e = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, STAGED_ROWS * g->tile / THREADS), 1, 0, NULL, NULL, &slots) : NULL;
+  const sn_ix *e = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, g->part_rows * g->tile[1] / THREADS / together), 1, 0, NULL, NULL, &slots) : NULL;
+  const sn_ix *c = e ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, together), 1, 0, NULL, NULL, &pair) : NULL;
   const sn_ix *to[2], *from[2];
-  if (!e) return false;
-  staged_position(L, g, t, e, &to[0], &to[1]);
+  if (!c) return false;
+  staged_position(L, g, t, e, c, &to[0], &to[1]);
   from[0] = tile_row(L, g, part, to[0]);
   from[1] = to[1];
   sn_kb_store(&L->b, g->staged, to, 0, NULL, sn_kb_load(&L->b, g->sums, from, 0, NULL, NULL));
+  lower_end(L, 0, NULL, pair);
   lower_end(L, 0, NULL, slots);
   lower_end(L, 0, NULL, threads);
   return L->b.status == SN_OK;
@@ -199,13 +272,13 @@ static void store_results(lowering *L, const gpu_product *g, const sn_ix *const 
 static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, const sn_ix *flat_b, const sn_ix *split, const sn_ix *m0, const sn_ix *n0) {
   sn_ix_context *x = L->k->ix;
   sn_knode *parts, *node;
-  const sn_ix *part = lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, g->tile / STAGED_ROWS), 1, 0, NULL, NULL, &parts);
+  const sn_ix *part = lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, g->n_parts), 1, 0, NULL, NULL, &parts);
   if (!part || !stage(L, g, part)) return;
-  const sn_ix *e = lower_for(L, SN_KLOOP_VECTOR, THREADS, lower_const(L, 0), lower_const(L, STAGED_ROWS * g->tile), 1, 0, NULL, NULL, &node);
+  const sn_ix *e = lower_for(L, SN_KLOOP_VECTOR, THREADS, lower_const(L, 0), lower_const(L, g->part_rows * g->tile[1]), 1, 0, NULL, NULL, &node);
   const sn_ix *at[2], *idx[SN_MAX_RANK];
   if (!e) return;
-  at[0] = sn_ix_div(x, e, g->tile);
-  at[1] = sn_ix_mod(x, e, g->tile);
+  at[0] = sn_ix_div(x, e, g->tile[1]);
+  at[1] = sn_ix_mod(x, e, g->tile[1]);
   const sn_ix *row = sn_ix_add(x, m0, tile_row(L, g, part, at[0])), *column = sn_ix_add(x, n0, at[1]);
   sn_kvalue *sum = sn_kb_load(&L->b, g->staged, at, 0, NULL, NULL);
   int before = L->n_guards;
@@ -225,6 +298,14 @@ static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, 
 
 /* ---- phases ---- */
 
+/* Steps of 16 terms of the split that begins at `start`; the last one may be short. */
+static const sn_ix *n_steps(lowering *L, const gpu_product *g, const sn_ix *start) {
+  sn_ix_context *x = L->k->ix;
+  const sn_ix *all = lower_const(L, g->s.split / TERMS);
+  if (g->s.n_splits * g->s.split < g->p->k + TERMS) return all;
+  return sn_ix_min(x, all, sn_ix_div(x, sn_ix_add(x, sn_ix_sub(x, lower_const(L, g->p->k), start), lower_const(L, TERMS - 1)), TERMS));
+}
+
 static void product_phase(lowering *L, const gpu_product *g) {
   sn_ix_context *x = L->k->ix;
   int64_t grid[SN_MAX_RANK + 3];
@@ -234,24 +315,26 @@ static void product_phase(lowering *L, const gpu_product *g) {
   for (int i = 0; i < n_batch; i++) grid[i] = g->p->batch_dims[i];
   grid[n_batch] = g->m_blocks;
   grid[n_batch + 1] = g->n_blocks;
-  grid[n_batch + 2] = g->n_splits;
+  grid[n_batch + 2] = g->s.n_splits;
   if (!lower_phase(L, n_batch + 3, grid)) return;
   for (int i = 0; i < n_batch; i++) {
     b[i] = lower_grid(L, i);
     flat_b = sn_ix_add(x, sn_ix_mul(x, flat_b, lower_const(L, g->p->batch_dims[i])), b[i]);
   }
-  const sn_ix *m0 = sn_ix_mul(x, lower_grid(L, n_batch), lower_const(L, g->tile)), *n0 = sn_ix_mul(x, lower_grid(L, n_batch + 1), lower_const(L, g->tile));
-  const sn_ix *split = lower_grid(L, n_batch + 2), *start = sn_ix_mul(x, split, lower_const(L, g->split));
-  /* The last split may be short. */
-  const sn_ix *left = sn_ix_div(x, sn_ix_add(x, sn_ix_sub(x, lower_const(L, g->p->k), start), lower_const(L, TERMS - 1)), TERMS);
-  const sn_ix *steps = sn_ix_min(x, lower_const(L, g->split / TERMS), left);
-  contract(L, g, true);
-  const sn_ix *s = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), steps, 1, 0, NULL, NULL, &node);
+  const sn_ix *m0 = sn_ix_mul(x, lower_grid(L, n_batch), lower_const(L, g->tile[0])), *n0 = sn_ix_mul(x, lower_grid(L, n_batch + 1), lower_const(L, g->tile[1]));
+  const sn_ix *split = lower_grid(L, n_batch + 2), *start = sn_ix_mul(x, split, lower_const(L, g->s.split)), *steps = n_steps(L, g, start), *zero = lower_const(L, 0);
+  const sn_ix *origins[2] = {m0, n0};
+  contract(L, g, true, zero);
+  for (int o = 0; o < 2; o++) fetch(L, g, o, b, origins[o], start);
+  for (int o = 0; o < 2; o++) put(L, g, o, zero);
+  const sn_ix *s = lower_for(L, SN_KLOOP_SEQ, 0, zero, steps, 1, 0, NULL, NULL, &node);
   if (!s) return;
-  const sn_ix *k0 = sn_ix_add(x, start, sn_ix_mul(x, s, lower_const(L, TERMS)));
-  pack(L, g, 0, b, m0, k0);
-  pack(L, g, 1, b, n0, k0);
-  contract(L, g, false);
+  /* Behind the last step its terms are fetched once more, for nobody. */
+  const sn_ix *after = sn_ix_min(x, sn_ix_add(x, s, lower_const(L, 1)), sn_ix_sub(x, steps, lower_const(L, 1)));
+  const sn_ix *k0 = sn_ix_add(x, start, sn_ix_mul(x, after, lower_const(L, TERMS)));
+  for (int o = 0; o < 2; o++) fetch(L, g, o, b, origins[o], k0);
+  contract(L, g, false, sn_ix_mod(x, s, STAGES));
+  for (int o = 0; o < 2; o++) put(L, g, o, sn_ix_mod(x, sn_ix_add(x, s, lower_const(L, 1)), STAGES));
   lower_end(L, 0, NULL, node);
   give_sums(L, g, b, flat_b, split, m0, n0);
 }
@@ -272,7 +355,7 @@ static void finish_phase(lowering *L, const gpu_product *g) {
   lower_delinearise(L, at[0], p->n_batch, p->batch_dims, b);
   const sn_ix *from[4] = {lower_const(L, 0), at[0], at[1], at[2]};
   sn_kvalue *sum = sn_kb_load(&L->b, g->work, from, 0, NULL, NULL);
-  from[0] = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), lower_const(L, g->n_splits), 1, 1, &sum, NULL, &inner);
+  from[0] = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), lower_const(L, g->s.n_splits), 1, 1, &sum, NULL, &inner);
   if (!from[0]) return;
   sn_kvalue *xs[2] = {&inner->regions[0]->params[0], sn_kb_load(&L->b, g->work, from, 0, NULL, NULL)};
   sn_kvalue *next = sn_kb_elt(&L->b, SN_OP_ADD, g->type, 2, xs);
@@ -281,6 +364,9 @@ static void finish_phase(lowering *L, const gpu_product *g) {
   store_results(L, g, idx, sn_knode_result(inner, 0));
   lower_end(L, 0, NULL, node);
 }
+
+/* At most 10 bits of mantissa and 8 of exponent. */
+static bool exact_in_tf32(sn_type t) { return sn_type_is_float(t) && t != SN_TYPE_F32 && t != SN_TYPE_F64; }
 
 static bool takes(sn_type t) { return sn_type_is_float(t); }
 
@@ -291,11 +377,12 @@ bool lower_gpu_product(lowering *L, const product *p) {
   memset(&g, 0, sizeof g);
   g.p = p;
   g.type = a == SN_TYPE_F64 || b == SN_TYPE_F64 || t == SN_TYPE_F64 ? SN_TYPE_F64 : SN_TYPE_F32;
-  g.tensor = g.type == SN_TYPE_F32 && sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM) == SN_DOT_ALGORITHM_TF32_TF32_F32;
+  bool asked = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM) == SN_DOT_ALGORITHM_TF32_TF32_F32;
+  g.tensor = g.type == SN_TYPE_F32 && (asked || (exact_in_tf32(a) && exact_in_tf32(b)));
   for (uint32_t o = 0; o < 2; o++) g.along_k[o] = minor_is_contracted(p, o);
   choose_tiles(L, &g);
   add_buffers(L, &g);
   if (L->b.status == SN_OK) product_phase(L, &g);
-  if (L->b.status == SN_OK && g.n_splits > 1) finish_phase(L, &g);
+  if (L->b.status == SN_OK && g.s.n_splits > 1) finish_phase(L, &g);
   return true;
 }

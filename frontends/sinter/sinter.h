@@ -22,6 +22,7 @@
 #include "sinter/kernel.h"
 #include "sinter/cpu.h"
 #include "sinter/gpu.h"
+#include "sinter/gpu_cost.h"
 #include "sinter/graph.h"
 #include "sinter/transforms.h"
 #include "sinter/models.h"

@@ -185,6 +185,7 @@ sn_status sn_target_find(sn_diag *d, sn_arena *a, const char *name, sn_target *o
   if (sn_file_exists(name)) {
     SN_TRY(native(d, a, out));
     SN_TRY(read_figures(d, a, name, out));
+    if (out->kind == SN_TARGET_CUDA) return SN_OK; /* code is for the architecture; only figures are the machine's */
     out->name = sn_arena_string(a, name);
     return out->name ? SN_OK : sn_out_of_memory(d, strlen(name));
   }

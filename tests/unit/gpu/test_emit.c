@@ -4,8 +4,8 @@
 
 #include "gpu_tests.h"
 
-static void expect(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) != NULL, "no '%s' in:\n%s", text, g->source); }
-static void refuse(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) == NULL, "'%s' in:\n%s", text, g->source); }
+static void expect(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) != NULL, "no '%s' in:\n%.4000s", text, g->source); }
+static void refuse(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) == NULL, "'%s' in:\n%.4000s", text, g->source); }
 
 static int count(const char *text, const char *what) {
   int n = 0;
@@ -83,13 +83,14 @@ START_TEST(products_keep_their_sums_in_registers) {
   char text[512];
   fixture_init(&f, "sm_90a");
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ""), &k, &g), SN_OK);
-  expect(&g, "float reg6[16];");
+  expect(&g, "float reg8[16];"); /* sums of a 64 x 64 tile */
   expect(&g, "fmaf(a[r], b[s], ");
   refuse(&g, "sn_mma_tf32");
-  ck_assert_int_eq(count(g.source, "__syncthreads();"), 4); /* tiles: before they are written, before they are read; the same for staged sums */
+  expect(&g, "*(const float4 *)&in0["); /* four neighbours at once */
+  ck_assert_int_eq(count(g.source, "__syncthreads();"), 3); /* once a step; staged sums, in the tiles' place: before they are written, before they are read */
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
   expect(&g, "sn_mma_tf32(");
-  expect(&g, "sn_reduce_precision<8, 10>");
+  expect(&g, "= sn_to_tf32(v"); /* once, on the way into the tile */
   fixture_finish(&f);
 }
 END_TEST

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Tile and split of a product by wave quantisation. Blocks are dealt to multiprocessors evenly: the one with most of them decides, so a tile that fills the last wave badly
+ * loses to a smaller one, or to sums cut along k. A tile's operands come through L2, the matrices through memory once. */
+#include "sinter/gpu_cost.h"
+
+#include <string.h>
+
+#include "sinter/cost.h"
+
+enum { LEAST_SPLIT = 256, MOST_SPLITS = 16 };
+
+typedef struct gpu_tile {
+  int rows, columns, resident;
+  double tensor, fma;
+} gpu_tile;
+
+static const gpu_tile tiles[] = {
+#define SN_GPU_TILE(rows, columns, resident, tensor, fma) {rows, columns, resident, tensor, fma},
+#include "sinter/gpu_rates.def"
+#undef SN_GPU_TILE
+};
+
+typedef struct gpu_rate {
+  const char *target;
+  double mma, l2_gbs;
+} gpu_rate;
+
+static const gpu_rate rates[] = {
+#define SN_GPU_RATE(target, mma, l2_gbs) {target, mma, l2_gbs},
+#include "sinter/gpu_rates.def"
+#undef SN_GPU_RATE
+};
+
+/* A block begins with nothing in its tiles and ends by storing them; other blocks of the multiprocessor work meanwhile, if it holds any. */
+static const double BLOCK_US = 1.0;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static const gpu_rate *rate_of(const sn_target *t) {
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+    if (t->name && strcmp(t->name, rates[i].target) == 0) return &rates[i];
+  }
+  return &rates[0];
+}
+
+static double peak(const sn_target *t, const sn_gpu_problem *p) { /* operations a microsecond */
+  double fma = (t->fma_gflops > 0 ? t->fma_gflops : 10000) * 1e3;
+  if (p->tensor && t->tensor_tflops > 0) return t->tensor_tflops * 1e6 * rate_of(t)->mma;
+  return p->wide ? fma / 2 : fma;
+}
+
+static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *tile, int64_t n_splits, sn_gpu_product_schedule *s) {
+  int64_t cores = t->cores > 0 ? t->cores : 100;
+  double each = p->wide ? 8 : 4, share = p->tensor ? tile->tensor : tile->fma, rate = t->memory_gbs > 0 ? t->memory_gbs * 1e3 : 1e6;
+  memset(s, 0, sizeof *s);
+  s->rows = tile->rows;
+  s->columns = tile->columns;
+  s->split = ceil_div(ceil_div(p->k, n_splits), p->terms) * p->terms;
+  s->n_splits = ceil_div(p->k, s->split);
+  s->blocks = p->batch * ceil_div(p->m, tile->rows) * ceil_div(p->n, tile->columns) * s->n_splits;
+  s->waves = ceil_div(s->blocks, cores);
+  double useful = (double)p->batch * (double)p->m * (double)p->n, area = (double)tile->rows * (double)tile->columns, result = useful * each;
+  s->fill = useful * (double)s->n_splits / ((double)(s->waves * cores) * area);
+  s->maths_us = (double)s->waves * 2 * area * (double)s->split / (peak(t, p) * share / (double)cores) + BLOCK_US * (double)ceil_div(s->waves, tile->resident);
+  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * each / (rate_of(t)->l2_gbs * 1e3);
+  s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * each + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
+  double longest = s->maths_us > s->cache_us ? s->maths_us : s->cache_us;
+  s->us = longest > s->memory_us ? longest : s->memory_us;
+  /* The splits' sums are written and read again; they mostly stay in L2. */
+  if (s->n_splits > 1) s->us += (t->launch_us > 0 ? t->launch_us : 2.5) + 2 * (double)s->n_splits * result / (rate_of(t)->l2_gbs * 1e3 * 0.5);
+}
+
+static int64_t most_splits(const sn_gpu_problem *p) {
+  int64_t most = p->k / LEAST_SPLIT;
+  return most < 1 ? 1 : most > MOST_SPLITS ? MOST_SPLITS : most;
+}
+
+static bool applies(const sn_gpu_problem *p, const gpu_tile *tile) {
+  /* f64 sums take two registers each. */
+  return p->tensor || (tile->fma > 0 && (!p->wide || tile->rows * tile->columns <= 64 * 64));
+}
+
+void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_product_schedule *out) {
+  sn_gpu_product_schedule one;
+  memset(out, 0, sizeof *out);
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+    if (!applies(p, &tiles[i])) continue;
+    for (int64_t n = 1; n <= most_splits(p); n++) {
+      cost(t, p, &tiles[i], n, &one);
+      if (out->rows == 0 || one.us < out->us) *out = one;
+    }
+  }
+}
+
+bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, int columns, int64_t n_splits, sn_gpu_product_schedule *out) {
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+    if (tiles[i].rows != rows || tiles[i].columns != columns || !applies(p, &tiles[i])) continue;
+    cost(t, p, &tiles[i], n_splits, out);
+    return true;
+  }
+  return false;
+}

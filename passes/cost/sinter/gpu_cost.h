@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The model of products on CUDA targets: how many blocks a tile makes, how evenly they fill the multiprocessors, what that takes. */
+#ifndef SINTER_GPU_COST_H
+#define SINTER_GPU_COST_H
+
+#include "sinter/target.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* batch products of m x k by k x n. */
+typedef struct sn_gpu_problem {
+  int64_t batch, m, n, k;
+  bool tensor;           /* on tensor cores */
+  bool wide;             /* f64 */
+  int64_t terms;         /* k is cut at multiples of this */
+} sn_gpu_problem;
+
+/* A schedule and what it is taken to cost. */
+typedef struct sn_gpu_product_schedule {
+  int rows, columns;     /* a block's tile */
+  int64_t split, n_splits; /* terms of one, how many */
+  int64_t blocks, waves; /* waves: most blocks of one multiprocessor */
+  double fill;           /* useful share of waves x multiprocessors x tile */
+  double maths_us, cache_us, memory_us, us;
+} sn_gpu_product_schedule;
+
+/* The cheapest of all tiles and splits; a function of problem and target alone. */
+void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_product_schedule *out);
+/* What one given tile and number of splits takes. false: no such tile for this problem. */
+bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, int columns, int64_t n_splits, sn_gpu_product_schedule *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
