@@ -56,6 +56,7 @@ sn_status sn_compile_as_text(compile *c, const sn_instr *i, const char **out) {
     sn_print_options_init_short(&o);
     o.result_layout = false;
     o.backend_config = true;
+    o.metadata = i->op == SN_OP_CUSTOM_CALL; /* sn_print says where it stands */
     sn_hlo_print(&text, m, &o);
     *out = text.failed ? NULL : sn_arena_string_n(c->arena, text.data, text.n);
     if (!*out) s = SN_ERR_MEMORY;

@@ -30,6 +30,7 @@ static sn_status interpreter_prepare(sn_diag *d, const sn_engine_setup *setup, c
   p->options.pool = setup->pool;
   p->options.stop_at_nan = setup->stop_at_nan;
   p->options.seed = setup->seed;
+  p->options.probe = setup->probe;
   p->options.stepwise = setup->stepwise;
   p->options.customs = sn_stablehlo_customs();
   *out = p;

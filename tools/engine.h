@@ -9,6 +9,7 @@
 typedef struct sn_engine_setup {
   sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
   bool stop_at_nan; /* SN_ERR_MISMATCH naming the first instruction that makes a NaN out of none */
+  bool probe;       /* sn_probe shows its values */
   uint64_t seed;    /* of the module's own random state (`rng`) */
   const char *device; /* "cpu" (or NULL), "cuda" */
   const char *precision; /* "program" (or NULL), "tf32" */

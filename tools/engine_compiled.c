@@ -24,7 +24,7 @@ typedef struct compiled {
   sn_context *context;
   uint64_t seed;
   sn_eval_draws draws; /* of the call under way */
-  bool donate, stepwise;
+  bool donate, stepwise, probe;
   bool tuple; /* the root is one */
   uint32_t n_results;
   sn_array **results;
@@ -111,6 +111,7 @@ static sn_status interpret(void *ctx, sn_diag *d, const sn_command *c, void *con
   o.pool = p->pool;
   o.seed = p->seed;
   o.draws = &p->draws;
+  o.probe = p->probe;
   o.customs = sn_stablehlo_customs();
   o.stepwise = p->stepwise;
   if (s == SN_OK) s = sn_eval(d, m, &o, (int)n, args, &out);
@@ -155,6 +156,7 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   c.custom_call = interpret;
   c.custom_call_ctx = p;
   p->donate = setup->donate;
+  p->probe = setup->probe;
   p->tuple = sn_shape_is_tuple(m->entry->root->shape);
   sn_status s = setup->target ? SN_OK : device_target(d, setup->device, target, sizeof target, &o.target);
   if (s == SN_OK) s = sn_compile(d, m, &o, &p->program, NULL);

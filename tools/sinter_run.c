@@ -23,6 +23,7 @@ static const sn_option own[] = {
     {"replicas", 0, SN_OPT_INT, "N", "0", "replicas to run; 0: as the module says", 0, 4096},
     {"partitions", 0, SN_OPT_INT, "N", "0", "partitions to run; 0: as the module, or the golden index, says", 0, 4096},
     {"trace", 0, SN_OPT_MAYBE, "REGEX", NULL, "print a summary of each instruction's result; only names that match", 0, 0},
+    {"probe", 0, SN_OPT_FLAG, NULL, NULL, "show what the model's sn_probe calls look at, as sn_print does", 0, 0},
     {"stop-at-nan", 0, SN_OPT_FLAG, NULL, NULL, "stop at the first instruction that makes a NaN out of none", 0, 0},
     {"passes", 0, SN_OPT_TEXT, "A,B,…", NULL, "run these passes first", 0, 0},
     {"pipeline", 0, SN_OPT_CHOICE, "cpu|cuda|op-by-op", NULL, "run a pipeline first", 0, 0},
@@ -128,6 +129,7 @@ static void eval_options(const run *r, sn_eval_options *e) {
   sn_eval_options_init(e);
   e->pool = r->pool;
   e->stop_at_nan = sn_opt_flag(r->o, "stop-at-nan");
+  e->probe = sn_opt_flag(r->o, "probe");
   e->seed = (uint64_t)sn_opt_int(r->o, "seed");
   e->customs = sn_stablehlo_customs();
   e->stepwise = sn_stablehlo_has_checks(r->original);
@@ -149,7 +151,7 @@ static sn_status call_interpreter(run *r, const sn_module *m, int replicas, int 
 
 /* Made at the first call, so that repeats time the runs alone. */
 static sn_status make_program(run *r) {
-  sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed"), .stepwise = sn_stablehlo_has_checks(r->m)};
+  sn_engine_setup setup = {.pool = r->pool, .stop_at_nan = sn_opt_flag(r->o, "stop-at-nan"), .seed = (uint64_t)sn_opt_int(r->o, "seed"), .probe = sn_opt_flag(r->o, "probe"), .stepwise = sn_stablehlo_has_checks(r->m)};
   sn_engine_setup_from_options(r->o, &setup);
   sn_pass_options passes = r->passes.options;
   bool asked = sn_opt_text(r->o, "passes") || sn_opt_text(r->o, "pipeline"); /* then they ran already, and were limited there */

@@ -170,10 +170,14 @@ static sn_status save_model(trainer *t, const char *dir) {
 sn_status train_save(trainer *t) {
   const char *dir = sn_opt_text(t->o, "checkpoint");
   if (!dir) return SN_OK;
-  SN_TRY(save_run(t, dir));
-  SN_TRY(save_model(t, dir));
-  t->saved_once = true;
-  return SN_OK;
+  sn_status s = save_run(t, dir);
+  if (s == SN_OK) {
+    t->saved_once = true;
+    s = save_model(t, dir);
+  }
+  if (s == SN_ERR_IO && sn_run_exists(dir)) sn_hint(t->d, "the states written before are whole: make room in %s, then go on with --resume", dir);
+  else if (s == SN_ERR_IO) sn_hint(t->d, "make room in %s, or choose another --checkpoint", dir);
+  return s;
 }
 
 /* ---- resuming ---------------------------------------------------------------------------------------------------------- */

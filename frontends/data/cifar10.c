@@ -22,7 +22,11 @@ static const uint8_t *record_of(const cifar_set *set, int64_t i) {
 
 static sn_status add_file(sn_diag *d, sn_dataset *s, cifar_set *set, const char *path) {
   sn_file_map *m = &set->maps[set->n_files];
-  SN_TRY(sn_file_map_open(d, path, m));
+  sn_status opened = sn_file_map_open(d, path, m);
+  if (opened != SN_OK) {
+    sn_hint(d, "expected %s", s->kind->expects);
+    return opened;
+  }
   set->n_files++;
   set->first[set->n_files] = set->first[set->n_files - 1] + (int64_t)(m->n_bytes / RECORD);
   if (m->n_bytes == 0 || m->n_bytes % RECORD) {

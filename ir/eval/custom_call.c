@@ -53,6 +53,8 @@ static const target_row targets[] = {
     {"MoveToHost", 1, identity},
     {"annotate_device_placement", 1, identity},
     {"TopK", 1, top_k},
+    {"sinter.print", 1, sn_ev_look},
+    {"sinter.probe", 1, sn_ev_look},
 };
 
 static sn_status call_user(sn_ev_ctx *e, const sn_instr *i, const sn_eval_custom *c, sn_array *const *in,

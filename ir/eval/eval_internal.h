@@ -69,6 +69,7 @@ typedef sn_status (*sn_ev_op_fn)(sn_ev_ctx *e, const sn_instr *i, sn_array *cons
 #include "sinter/ops.def"
 #undef SN_OP
 
+sn_status sn_ev_look(sn_ev_ctx *e, const sn_instr *i, sn_array *const *in, sn_array **out); /* sn_print, sn_probe */
 /* Reports "NAME (opcode): …" at the instruction's line. */
 sn_status sn_ev_error(const sn_ev_ctx *e, const sn_instr *i, sn_status status, const char *fmt, ...) SN_PRINTF(4, 5);
 /* A fresh array of the shape, counted against max_bytes. */

@@ -507,11 +507,11 @@ sn_tensor sn_custom_call_at(sn_loc at, sn_graph *g, const char *target, sn_type 
 
 /* ---- looking inside a running program ---------------------------------------------------------------------------------------------------------------- */
 
-/* Prints the value when the program runs: a custom call `sinter.print` with side effect; the label and source line stand in its metadata and
- * backend_config. Returns x itself, so that it can stand in an expression. */
+/* Shows the value on standard error when the program runs, on every engine, as `model.c:12: label: f32[2] {1, 2}` (of large arrays the range and the mean): a custom
+ * call `sinter.print` with side effect; the label and source line stand in its metadata and backend_config. Returns x itself, so that it can stand in an expression. */
 #define sn_print(...) sn_print_at(SN_HERE, __VA_ARGS__)
 sn_tensor sn_print_at(sn_loc at, sn_tensor x, const char *label);
-/* The same for a program that is asked: custom call `sinter.probe`. */
+/* The same for a program that is asked (sinter-run --probe, sn_eval_options.probe): custom call `sinter.probe`. */
 #define sn_probe(...) sn_probe_at(SN_HERE, __VA_ARGS__)
 sn_tensor sn_probe_at(sn_loc at, sn_tensor x, const char *label);
 

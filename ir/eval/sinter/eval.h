@@ -26,6 +26,18 @@ typedef struct sn_eval_custom { const char *target; sn_eval_custom_fn fn; void *
 /* Where the module's own random numbers stand: how many `rng` has drawn; the state of rng-get-and-update-state. */
 typedef struct sn_eval_draws { uint64_t counter, state[2]; } sn_eval_draws;
 
+/* A value that sn_print or sn_probe of the graph builder shows. */
+typedef struct sn_eval_look {
+  int process;
+  bool is_probe;
+  const sn_instr *instr;
+  const char *label, *file; /* file NULL: where it was written is not known */
+  int32_t line;
+  const sn_array *value;
+} sn_eval_look;
+/* `model.c:12: label: f32[2] {1, 2}`; of more than 32 elements the least, the largest and the mean. */
+void sn_eval_look_text(sn_str *to, const sn_eval_look *l);
+
 typedef struct sn_eval_options {
   size_t struct_size;
   sn_pool *pool;               /* NULL: one thread. The bits do not depend on it. */
@@ -46,6 +58,9 @@ typedef struct sn_eval_options {
   void (*outfeed)(void *ctx, int process, const sn_array *value);
   void *outfeed_ctx;
   sn_eval_draws *draws;        /* one process only: where a run in pieces goes on, and where this piece ended; NULL: at the beginning. Begin with sn_eval_draws_init */
+  void (*look)(void *ctx, const sn_eval_look *l); /* what sn_print shows; NULL: a line on standard error */
+  void *look_ctx;
+  bool probe;                  /* sn_probe shows its values too */
 } sn_eval_options;
 void sn_eval_draws_init(sn_eval_draws *w, uint64_t seed);
 void sn_eval_options_init(sn_eval_options *o);

@@ -238,6 +238,35 @@ START_TEST(finishing) {
 }
 END_TEST
 
+static void keep_look(void *ctx, const sn_eval_look *l) { sn_eval_look_text(ctx, l); }
+
+/* Values are shown with the caller's line, a probe's only when they are asked for. */
+START_TEST(looks) {
+  for (int probe = 0; probe < 2; probe++) {
+    sn_graph *g = open_graph();
+    sn_tensor x = sn_scalar(g, SN_TYPE_F32, 2);
+    sn_output(g, sn_probe(sn_square(sn_print(x, "x")), NULL), NULL);
+    int line = __LINE__ - 1;
+    sn_module *m = finish(g);
+    sn_eval_options o;
+    sn_array *out;
+    sn_str seen = {0};
+    char want[128];
+    sn_eval_options_init(&o);
+    o.look = keep_look;
+    o.look_ctx = &seen;
+    o.probe = probe;
+    ck_assert_int_eq(sn_eval(NULL, m, &o, 0, NULL, &out), SN_OK);
+    int n = snprintf(want, sizeof want, "test_graph.c:%d: x: f32[] 2", line);
+    if (probe) snprintf(want + n, sizeof want - (size_t)n, "test_graph.c:%d: f32[] 4", line);
+    ck_assert_str_eq(seen.data, want);
+    sn_str_finish(&seen);
+    sn_array_release(out);
+    sn_module_destroy(m);
+  }
+}
+END_TEST
+
 START_TEST(probes) {
   sn_graph *g = open_graph();
   sn_tensor x = sn_parameter(g, SN_TYPE_F32, SN_DIMS(3), "x");
@@ -267,6 +296,7 @@ int main(void) {
   tcase_add_test(t, misuse);
   tcase_add_test(t, finishing);
   tcase_add_test(t, probes);
+  tcase_add_test(t, looks);
   suite_add_tcase(s, t);
   add_values(s);
   SRunner *r = srunner_create(s);
