@@ -18,6 +18,7 @@ enum { KERNELS_PER_UNIT = 4, MAX_WORKERS = 64 };
 typedef struct unit {
   int first, n;                  /* kernels */
   bool is_contract, is_support;
+  int asked_by;                  /* is_contract: the first kernel with such a step, whose texts show it */
   contract_key contract;
   const char *label;
   sn_arena *arena;               /* of the job's own: units run side by side */
@@ -185,10 +186,10 @@ static unit *add_unit(compilation *c) {
   return &c->units[c->n_units++];
 }
 
-static sn_status add_contract(compilation *c, const sn_kernel *k, const sn_kcontract *x) {
+static sn_status add_contract(compilation *c, int kernel, const sn_kcontract *x) {
   contract_key key;
   char name[160];
-  if (!contract_key_of(c->o->target, k, x, &key)) return SN_OK;
+  if (!contract_key_of(c->o->target, c->kernels[kernel], x, &key)) return SN_OK;
   contract_symbol(&key, name, sizeof name);
   for (int i = 0; i < c->n_units; i++) {
     if (c->units[i].is_contract && strcmp(c->units[i].label, name) == 0) return SN_OK;
@@ -196,15 +197,16 @@ static sn_status add_contract(compilation *c, const sn_kernel *k, const sn_kcont
   unit *u = add_unit(c);
   if (!u) return SN_ERR_MEMORY;
   u->is_contract = true;
+  u->asked_by = kernel;
   u->contract = key;
   u->label = sn_arena_string(c->arena, name);
   return u->label ? SN_OK : SN_ERR_MEMORY;
 }
 
-static sn_status scan_region(compilation *c, const sn_kernel *k, const sn_kregion *r) {
+static sn_status scan_region(compilation *c, int kernel, const sn_kregion *r) {
   for (const sn_knode *n = r->first; n; n = n->next) {
-    if (n->op == SN_K_CONTRACT) SN_TRY(add_contract(c, k, n->contract));
-    for (int i = 0; i < n->n_regions; i++) SN_TRY(scan_region(c, k, n->regions[i]));
+    if (n->op == SN_K_CONTRACT) SN_TRY(add_contract(c, kernel, n->contract));
+    for (int i = 0; i < n->n_regions; i++) SN_TRY(scan_region(c, kernel, n->regions[i]));
   }
   return SN_OK;
 }
@@ -212,7 +214,7 @@ static sn_status scan_region(compilation *c, const sn_kernel *k, const sn_kregio
 static sn_status plan_units(compilation *c) {
   int each = c->o->want_llvm || c->o->want_asm ? 1 : KERNELS_PER_UNIT;
   for (int k = 0; k < c->n_kernels; k++) {
-    for (int p = 0; p < c->kernels[k]->n_phases; p++) SN_TRY(scan_region(c, c->kernels[k], c->kernels[k]->phases[p].body));
+    for (int p = 0; p < c->kernels[k]->n_phases; p++) SN_TRY(scan_region(c, k, c->kernels[k]->phases[p].body));
   }
   for (int k = 0; k < c->n_kernels; k += each) {
     unit *u = add_unit(c);
@@ -271,7 +273,17 @@ static sn_status add_support(compilation *c, object **objects) {
   return name ? sn_error(c->d, SN_NOWHERE, SN_ERR_INTERNAL, "kernel %s: its code calls '%s', which is not in imports.def", label, name) : SN_OK;
 }
 
-static const char *take_text(sn_arena *a, const char *text, size_t n) { return text ? sn_arena_string_n(a, text, n) : NULL; }
+/* Behind what is there already. */
+static bool add_text(sn_arena *a, const char **to, const char *text, size_t n) {
+  if (!text) return true;
+  *to = sn_arena_printf(a, "%s%.*s", *to ? *to : "", (int)n, text);
+  return *to != NULL;
+}
+
+static bool take_texts(compilation *c, const unit *u, sn_cpu_kernel *to) {
+  return add_text(c->arena, &to->llvm, u->llvm, u->llvm ? strlen(u->llvm) : 0) &&
+         add_text(c->arena, &to->assembly, u->assembly ? LLVMGetBufferStart(u->assembly) : NULL, u->assembly ? LLVMGetBufferSize(u->assembly) : 0);
+}
 
 static sn_status fill_kernels(compilation *c, const object *objects, sn_cpu_code *out) {
   char name[64];
@@ -288,9 +300,12 @@ static sn_status fill_kernels(compilation *c, const object *objects, sn_cpu_code
         offsets[p] = object_find(1, &objects[i], name);
       }
       out->kernels[k].phase_offsets = offsets;
-      if (u->llvm) out->kernels[k].llvm = take_text(c->arena, u->llvm, strlen(u->llvm));
-      if (u->assembly) out->kernels[k].assembly = take_text(c->arena, LLVMGetBufferStart(u->assembly), LLVMGetBufferSize(u->assembly));
+      if (!take_texts(c, u, &out->kernels[k])) return SN_ERR_MEMORY;
     }
+  }
+  for (int i = 0; i < c->n_units; i++) {
+    const unit *u = &c->units[i];
+    if (u->is_contract && !take_texts(c, u, &out->kernels[u->asked_by])) return SN_ERR_MEMORY;
   }
   return SN_OK;
 }
