@@ -198,3 +198,21 @@ val stack_slot(emit *e, LLVMTypeRef t, int64_t n, unsigned align) {
   at_end(e, back);
   return slot;
 }
+
+counted count_from(emit *e, val from, val to) {
+  counted c = {new_block(e, "count"), new_block(e, "counted"), NULL};
+  LLVMBasicBlockRef before = here(e), body = new_block(e, "each");
+  jump(e, c.head);
+  at_end(e, c.head);
+  c.i = phi(e, e->i64);
+  phi_add(c.i, from, before);
+  branch(e, icmp(e, LLVMIntSLT, c.i, to), body, c.done);
+  at_end(e, body);
+  return c;
+}
+
+void count_end(emit *e, const counted *c, int64_t step) {
+  phi_add(c->i, add(e, c->i, LLVMConstInt(e->i64, (unsigned long long)step, 0)), here(e));
+  jump(e, c->head);
+  at_end(e, c->done);
+}

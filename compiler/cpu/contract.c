@@ -285,26 +285,6 @@ void contract_function(emit *e, const contract_key *key) {
 
 /* ---- the call, and plain loops where there is no function ---- */
 
-typedef struct counted { LLVMBasicBlockRef head, done; val i; } counted;
-
-static counted count_to(emit *e, val n) {
-  counted c = {new_block(e, "count"), new_block(e, "counted"), NULL};
-  LLVMBasicBlockRef from = here(e), body = new_block(e, "each");
-  jump(e, c.head);
-  at_end(e, c.head);
-  c.i = phi(e, e->i64);
-  phi_add(c.i, LLVMConstInt(e->i64, 0, 0), from);
-  branch(e, icmp(e, LLVMIntSLT, c.i, n), body, c.done);
-  at_end(e, body);
-  return c;
-}
-
-static void count_end(emit *e, const counted *c) {
-  phi_add(c->i, add(e, c->i, LLVMConstInt(e->i64, 1, 0)), here(e));
-  jump(e, c->head);
-  at_end(e, c->done);
-}
-
 static LLVMTypeRef unit_of(emit *e, sn_type t) { return sn_type_is_complex(t) ? LLVMArrayType2(memory_type(e, t), 2) : memory_type(e, t); }
 
 static elem load_elem(emit *e, sn_type t, val p) {
@@ -339,11 +319,12 @@ static elem multiply_add(emit *e, sn_type t, elem x, elem y, elem sum) {
 
 static void plain_loops(emit *e, const sn_kcontract *c, const val *origin, val m, val n, val k) {
   sn_type t = e->k->buffers[c->acc.buffer].type, ta = e->k->buffers[c->a.buffer].type, tb = e->k->buffers[c->b.buffer].type;
-  uint64_t zero[2] = {0, 0};
+  uint64_t nothing[2] = {0, 0};
   LLVMTypeRef part = register_type(e, t);
-  counted i = count_to(e, m), j = count_to(e, n);
+  val zero = LLVMConstInt(e->i64, 0, 0);
+  counted i = count_from(e, zero, m), j = count_from(e, zero, n);
   val to = tile_element(e, &c->acc, origin[0], unit_of(e, t), i.i, j.i);
-  elem start = c->accumulate ? load_elem(e, t, to) : emit_const(e, t, zero);
+  elem start = c->accumulate ? load_elem(e, t, to) : emit_const(e, t, nothing);
   LLVMBasicBlockRef before = here(e);
   val index = LLVMConstInt(e->i64, 0, 0);
   LLVMBasicBlockRef head = new_block(e, "term"), body = new_block(e, "product"), done = new_block(e, "sum");
@@ -367,8 +348,8 @@ static void plain_loops(emit *e, const sn_kcontract *c, const val *origin, val m
   jump(e, head);
   at_end(e, done);
   store_elem(e, t, sum, to);
-  count_end(e, &j);
-  count_end(e, &i);
+  count_end(e, &j, 1);
+  count_end(e, &i, 1);
 }
 
 void emit_contract(emit *e, const sn_knode *node) {

@@ -110,6 +110,9 @@ void at_end(emit *e, LLVMBasicBlockRef b);
 val phi(emit *e, LLVMTypeRef t);
 void phi_add(val phi, val v, LLVMBasicBlockRef from);
 void no_unroll(emit *e, LLVMValueRef back_edge);
+typedef struct counted { LLVMBasicBlockRef head, done; val i; } counted; /* a loop that carries nothing but its number */
+counted count_from(emit *e, val from, val to);
+void count_end(emit *e, const counted *c, int64_t step);
 val stack_slot(emit *e, LLVMTypeRef t, int64_t n, unsigned align); /* in the entry block */
 
 static inline val add(emit *e, val a, val b) { return bin(e, LLVMAdd, a, b); }
@@ -162,6 +165,7 @@ void emit_while(emit *e, const sn_knode *n);
 void emit_yielded(emit *e, const sn_kregion *r, elem *out);
 /* ---- contract.c ---- */
 void emit_contract(emit *e, const sn_knode *n);
+void emit_copy(emit *e, const sn_knode *n);
 /* Micro-kernels are functions of their own, shared by the kernels of a program: a key names one. */
 typedef struct contract_key {
   sn_type type;

@@ -40,48 +40,12 @@ static elem emit_fma_node(emit *e, const sn_knode *n) {
   return r;
 }
 
-/* Tile copies are loads and stores here: one core has nothing to overlap them with. */
-static void emit_copy(emit *e, const sn_knode *n) {
-  const sn_kcopy *c = n->copy;
-  const sn_kbuffer *to = &e->k->buffers[c->to.buffer];
-  LLVMTypeRef part = memory_type(e, to->type), unit = sn_type_is_complex(to->type) ? LLVMArrayType2(part, 2) : part;
-  val dst = emit_offset(e, unit, e->buffers[c->to.buffer], c->to.buffer, c->to.at);
-  val src = emit_offset(e, unit, e->buffers[c->from.buffer], c->from.buffer, c->from.at);
-  val size[2] = {emit_index(e, c->m), emit_index(e, c->n)}, i[2];
-  LLVMBasicBlockRef head[2], body[2], end[2], from[2];
-  for (int d = 0; d < 2; d++) {
-    head[d] = new_block(e, "copy");
-    body[d] = new_block(e, "row");
-    end[d] = new_block(e, "copied");
-    from[d] = here(e);
-    jump(e, head[d]);
-    at_end(e, head[d]);
-    i[d] = phi(e, e->i64);
-    phi_add(i[d], LLVMConstInt(e->i64, 0, 0), from[d]);
-    branch(e, icmp(e, LLVMIntSLT, i[d], size[d]), body[d], end[d]);
-    at_end(e, body[d]);
-  }
-  val at[2] = {LLVMConstInt(e->i64, 0, 0), LLVMConstInt(e->i64, 0, 0)};
-  for (int d = 0; d < 2; d++) {
-    at[0] = add(e, at[0], mul(e, i[d], LLVMConstInt(e->i64, (unsigned long long)c->to.stride[d], 1)));
-    at[1] = add(e, at[1], mul(e, i[d], LLVMConstInt(e->i64, (unsigned long long)c->from.stride[d], 1)));
-  }
-  val v = LLVMBuildLoad2(e->b, unit, LLVMBuildGEP2(e->b, unit, src, &at[1], 1, ""), "");
-  val s = LLVMBuildStore(e->b, v, LLVMBuildGEP2(e->b, unit, dst, &at[0], 1, ""));
-  unsigned align = (unsigned)sn_type_bytes(sn_type_real_part(to->type));
-  LLVMSetAlignment(v, align);
-  LLVMSetAlignment(s, align);
-  for (int d = 1; d >= 0; d--) {
-    phi_add(i[d], add(e, i[d], LLVMConstInt(e->i64, 1, 0)), here(e));
-    jump(e, head[d]);
-    at_end(e, end[d]);
-  }
-}
-
 static void emit_prefetch(emit *e, const sn_knode *n) {
   const sn_kbuffer *b = &e->k->buffers[n->buffer];
   LLVMTypeRef part = memory_type(e, b->type), unit = sn_type_is_complex(b->type) ? LLVMArrayType2(part, 2) : part;
-  val args[4] = {emit_offset(e, unit, e->buffers[n->buffer], n->buffer, n->at), LLVMConstInt(e->i32, n->bits[0], 0), LLVMConstInt(e->i32, 3, 0), LLVMConstInt(e->i32, 1, 0)};
+  unsigned level = n->bits[0] == SN_KPREFETCH_LATER ? 2 : 3; /* LLVM's locality: 3 is L1, 2 is L2 */
+  val args[4] = {emit_offset(e, unit, e->buffers[n->buffer], n->buffer, n->at), LLVMConstInt(e->i32, n->bits[0] == SN_KPREFETCH_WRITE, 0), LLVMConstInt(e->i32, level, 0),
+                 LLVMConstInt(e->i32, 1, 0)};
   intrinsic(e, "llvm.prefetch", 4, args, 1, &e->ptr);
 }
 

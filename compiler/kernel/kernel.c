@@ -368,28 +368,42 @@ void sn_kb_end(sn_kbuilder *b) {
   b->region = b->region->parent->region;
 }
 
-void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, bool write) {
+void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, sn_kprefetch use) {
   sn_knode *n = node_add(b, SN_K_PREFETCH, 0, NULL, 0, NULL);
   if (!take_at(b, n, b->k->buffers[buffer].rank, at)) return;
   n->buffer = buffer;
-  n->bits[0] = write;
+  n->bits[0] = (uint64_t)use;
+}
+
+/* The tile with an origin of the kernel's own. */
+static void take_tile(sn_kbuilder *b, sn_ktile *t) {
+  t->at = sn_arena_copy(b->k->arena, t->at, (size_t)b->k->buffers[t->buffer].rank * sizeof(sn_ix *));
+  if (!t->at) fail(b, SN_ERR_MEMORY);
 }
 
 void sn_kb_contract(sn_kbuilder *b, const sn_kcontract *c) {
   sn_knode *n = node_add(b, SN_K_CONTRACT, 0, NULL, 0, NULL);
   if (!n) return;
   sn_kcontract *own = sn_arena_copy(b->k->arena, c, sizeof *c);
-  sn_ktile *tiles[3];
   if (!own) {
     fail(b, SN_ERR_MEMORY);
     return;
   }
-  tiles[0] = &own->acc;
-  tiles[1] = &own->a;
-  tiles[2] = &own->b;
-  for (int i = 0; i < 3; i++) {
-    tiles[i]->at = sn_arena_copy(b->k->arena, tiles[i]->at, (size_t)b->k->buffers[tiles[i]->buffer].rank * sizeof(sn_ix *));
-    if (!tiles[i]->at) fail(b, SN_ERR_MEMORY);
-  }
+  take_tile(b, &own->acc);
+  take_tile(b, &own->a);
+  take_tile(b, &own->b);
   n->contract = own;
+}
+
+void sn_kb_copy(sn_kbuilder *b, const sn_kcopy *c) {
+  sn_knode *n = node_add(b, SN_K_COPY, 0, NULL, 0, NULL);
+  if (!n) return;
+  sn_kcopy *own = sn_arena_copy(b->k->arena, c, sizeof *c);
+  if (!own) {
+    fail(b, SN_ERR_MEMORY);
+    return;
+  }
+  take_tile(b, &own->to);
+  take_tile(b, &own->from);
+  n->copy = own;
 }

@@ -374,11 +374,11 @@ static void store(parser *p, bool atomic) {
 
 static void prefetch(parser *p) {
   const sn_ix *at[SN_MAX_RANK];
-  bool write = take(p, "write");
+  sn_kprefetch use = take(p, "write") ? SN_KPREFETCH_WRITE : take(p, "later") ? SN_KPREFETCH_LATER : SN_KPREFETCH_READ;
   int buffer = buffer_number(p);
   if (p->status != SN_OK) return;
   indices(p, p->k->buffers[buffer].rank, at);
-  if (p->status == SN_OK) sn_kb_prefetch(&p->b, buffer, at, write);
+  if (p->status == SN_OK) sn_kb_prefetch(&p->b, buffer, at, use);
 }
 
 static void bind(parser *p) {
@@ -460,8 +460,7 @@ static void copy(parser *p) {
   c.from = tile(p);
   c.m = named_index(p, "m");
   c.n = named_index(p, "n");
-  sn_knode *n = p->status == SN_OK ? plain_node(p, SN_K_COPY) : NULL;
-  if (n && !(n->copy = sn_arena_copy(p->a, &c, sizeof c))) no_memory(p);
+  if (p->status == SN_OK) sn_kb_copy(&p->b, &c);
 }
 
 /* ---- nodes with regions ---- */

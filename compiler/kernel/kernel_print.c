@@ -187,7 +187,7 @@ static void print_node(sn_str *to, const sn_kernel *k, const sn_knode *n, int de
     case SN_K_BARRIER: sn_str_add(to, "barrier"); break;
     case SN_K_COPY: print_copy(to, k, n->copy); break;
     case SN_K_PREFETCH:
-      sn_str_printf(to, "prefetch %s%%%d", n->bits[0] ? "write " : "", n->buffer);
+      sn_str_printf(to, "prefetch %s%%%d", n->bits[0] == SN_KPREFETCH_WRITE ? "write " : n->bits[0] == SN_KPREFETCH_LATER ? "later " : "", n->buffer);
       print_at(to, n->n_at, n->at);
       break;
     case SN_K_COMMIT: sn_str_add(to, "commit"); break;

@@ -5,22 +5,39 @@
 
 #include "elemental.h"
 
+/* Where the micro-kernel reads lhs: where it lies; packed as [tile][i][k]; packed as [tile][k][i]. */
+typedef enum product_lhs { PRODUCT_IN_PLACE, PRODUCT_ROWS, PRODUCT_COLUMNS } product_lhs;
+
 typedef struct product {
   const sn_instr *dot;
   sn_index_map map;
   int n_batch, n_m, n_n;            /* dimensions of the result: batch, then lhs', then rhs' */
   int64_t batch, m, n, k;
   const int64_t *batch_dims, *m_dims, *n_dims;
-  int64_t mr, nr, mc, nc, kc;       /* tile, block of rows, block of columns, block of terms */
-  int64_t m_blocks, n_blocks, k_blocks, n_panels; /* n_panels: of all columns */
+  int64_t mr, nr, kc;               /* tile, block of terms */
+  int64_t n_tiles, n_panels;        /* of mr rows, of nr columns: all of them */
+  int64_t m_blocks, n_blocks, k_blocks;
+  int64_t tiles, panels;            /* the most of a block of rows, of columns */
   bool shared_rhs;                  /* packed once, in a phase of its own */
-  bool direct_lhs;                  /* read in place */
+  bool far;                         /* operands that come from memory, not from caches: asked for in time */
+  bool rhs_along_k;                 /* its terms are neighbours in memory, not its columns */
+  bool rhs_plain;                   /* a parameter at base + n * rhs_column + k, and whole panels: panels are transposed copies */
+  int rhs_buffer;
+  int64_t rhs_column;
+  product_lhs lhs;
+  int64_t lhs_row;                  /* IN_PLACE: from row to row of lhs_buffer */
+  int64_t lhs_pitch;                /* else: terms of a packed row, or rows of a packed column, as they lie */
   int lhs_buffer;
-  int64_t lhs_stride[2];
   sn_type type;                     /* of the sums */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
   uint32_t first_id, n_ids, *steps; /* of the body's instructions, by id: find_steps */
 } product;
+
+/* What an item multiplies: tiles [tile0, tile0 + n_tiles) by panels [panel0, panel0 + n_panels) of a batch element. */
+typedef struct product_item {
+  const sn_ix *b[SN_MAX_RANK], *flat_b;
+  const sn_ix *tile0, *n_tiles, *panel0, *n_panels;
+} product_item;
 
 /* Result index of (b, m, n). */
 void product_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx);
@@ -28,6 +45,27 @@ void product_result_index(lowering *L, const product *p, const sn_ix *const *b, 
 bool product_operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at);
 /* Where element idx of the dot comes to lie in `to`. */
 bool product_forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out);
+
+/* lower_product_tile.c: all sizes, from mr to lhs_pitch. */
+void product_choose_tile(lowering *L, product *p);
+
+/* lower_product_pack.c */
+bool product_find_operand(lowering *L, const product *p, uint32_t operand, int *buffer, int64_t *step, int64_t *term); /* does it lie in a parameter as a matrix? Steps of m or n, and of k; 0: none known */
+const sn_ix *product_tile_row(lowering *L, const product *p, const product_item *it, const sn_ix *ip);
+bool product_lhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *k0, const sn_ix **at, sn_ktile *out);
+void product_pack_lhs(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k);
+void product_pack_rhs(lowering *L, const product *p, int to, const product_item *it, const sn_ix *k0, const sn_ix *n_k);
+void product_rhs_phase(lowering *L, const product *p);
+bool product_operand_at(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *outer, const sn_ix *k, int *buffer, const sn_ix **at);
+void product_batch(lowering *L, const product *p, product_item *it); /* it->b and flat_b from the grid's first variables */
+
+/* lower_product_prefetch.c: hints in front of `contract`; k0 NULL: for the thread's next item */
+void product_prefetch_epilogue(lowering *L, const product *p, sn_knode *contract);
+void product_prefetch_ahead(lowering *L, const product *p, uint32_t operand, const product_item *it, const sn_ix *outer, const sn_ix *k, int64_t n);
+void product_prefetch_operands(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, sn_knode *contract);
+
+/* lower_product.c: what the item of these grid variables multiplies (NULL: the open phase's) */
+void product_item_at(lowering *L, const product *p, const sn_ix *const *grid, product_item *it);
 
 /* The template for CUDA targets; p is measured and its steps are known. False, with nothing emitted: it does not apply. */
 bool lower_gpu_product(lowering *L, const product *p);

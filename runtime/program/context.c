@@ -21,7 +21,7 @@ struct sn_context {
   sn_context_options options;
   uint8_t *arena;
   uint8_t *scratch; /* of all workers */
-  int64_t scratch_stride;
+  int64_t scratch_stride, scratch_bytes;
   int n_workers;
   uint8_t **bases;
   place *places;          /* all commands' slices, one after the other */
@@ -34,6 +34,9 @@ struct sn_context {
 
 /* A command that takes less than this runs on the caller's thread alone: waking a worker costs about as much. */
 enum { PARALLEL_NS = 4000, CHUNKS_A_WORKER = 8 };
+/* Items from here on are claimed one by one: the last ones decide how long the slowest thread takes. */
+enum { LONG_ITEM_NS = 20000 };
+enum { LARGE_PAGE = 2 << 20 };
 
 void sn_context_options_init(sn_context_options *o) {
   memset(o, 0, sizeof *o);
@@ -74,11 +77,12 @@ static sn_status make_tables(sn_context *c) {
 
 static sn_status make_memory(sn_diag *d, sn_context *c) {
   const sn_program *p = c->program;
+  /* Scratch is what kernels count on to stay in caches: pages that lie together in them, which only large ones are sure to. */
   c->scratch_stride = (p->scratch_bytes + 4095) / 4096 * 4096 + 64;
+  c->scratch_bytes = c->scratch_stride * c->n_workers;
+  if (c->scratch_bytes >= LARGE_PAGE / 8 && c->scratch_bytes < LARGE_PAGE) c->scratch_bytes = LARGE_PAGE;
   if (p->arena_bytes && !(c->arena = sn_pages_alloc((size_t)p->arena_bytes))) return sn_out_of_memory(d, (size_t)p->arena_bytes);
-  if (p->scratch_bytes && !(c->scratch = sn_pages_alloc((size_t)(c->scratch_stride * c->n_workers)))) {
-    return sn_out_of_memory(d, (size_t)(c->scratch_stride * c->n_workers));
-  }
+  if (p->scratch_bytes && !(c->scratch = sn_pages_alloc((size_t)c->scratch_bytes))) return sn_out_of_memory(d, (size_t)c->scratch_bytes);
   c->bases[0] = c->arena;
   return SN_OK;
 }
@@ -113,7 +117,7 @@ void sn_context_destroy(sn_context *c) {
   if (!c) return;
   if (c->driver_state) c->driver->destroy(c->driver_state);
   if (c->arena) sn_pages_free(c->arena, (size_t)c->program->arena_bytes);
-  if (c->scratch) sn_pages_free(c->scratch, (size_t)(c->scratch_stride * c->n_workers));
+  if (c->scratch) sn_pages_free(c->scratch, (size_t)c->scratch_bytes);
   sn_free(c->bases);
   sn_free(c->places);
   sn_free(c->first_place);
@@ -156,7 +160,7 @@ static void run_phase(sn_context *c, const sn_program_phase *f, void *const *buf
     return;
   }
   int64_t most = (int64_t)c->n_workers * CHUNKS_A_WORKER;
-  l.n_chunks = f->n_items < most ? f->n_items : most;
+  l.n_chunks = f->n_items < most || f->cost_ns >= LONG_ITEM_NS ? f->n_items : most;
   sn_pool_run(c->options.pool, l.n_chunks, run_chunk, &l);
 }
 

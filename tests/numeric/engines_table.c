@@ -64,6 +64,21 @@ static const char *const products[] = {
     "sort: x = $[3,23] parameter(0) ROOT r = $[3,23] sort(x), dimensions={1}, is_stable=true, to_apply=less",
 };
 
+/* Large enough to be packed: several blocks of terms, either operand lying either way, rows that would fall into one set of a cache, fewer rows than a tile, prologues. */
+static const char *const packed[] = {
+    "packed: x = $[37,1100] parameter(0) y = $[1100,70] parameter(1) ROOT r = $[37,70] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "packed_transposed: x = $[37,300] parameter(0) y = $[64,300] parameter(1) ROOT r = $[37,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "packed_columns: x = $[1100,37] parameter(0) y = $[1100,70] parameter(1) ROOT r = $[37,70] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    "packed_apart: x = $[90,1024] parameter(0) y = $[1024,40] parameter(1) ROOT r = $[90,40] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "packed_few_rows: x = $[7,300] parameter(0) y = $[300,200] parameter(1) ROOT r = $[7,200] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "packed_batched: x = $[3,50,70] parameter(0) y = $[3,64,70] parameter(1) ROOT r = $[3,50,64] dot(x, y), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, "
+    "rhs_contracting_dims={2}",
+    "packed_prologue: x = $[37,300] parameter(0) y = $[70,300] parameter(1) a = $[37,300] negate(x) b = $[70,300] abs(y) ROOT r = $[37,70] dot(a, b), "
+    "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "packed_prologue_columns: x = $[300,37] parameter(0) y = $[300,70] parameter(1) a = $[300,37] negate(x) b = $[300,70] abs(y) ROOT r = $[37,70] dot(a, b), "
+    "lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+};
+
 static bool run_text(const char *name, const char *text, bool special, sn_pool *pool, tally *t) {
   sn_module *m = NULL;
   sn_diag *d = NULL;
@@ -158,6 +173,7 @@ static void rows_of_type(const char *type, sn_pool *pool, tally *t) {
   for (size_t k = 0; k < sizeof products / sizeof *products; k++) {
     one_program(products[k], "less { a = $[] parameter(0) b = $[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }\n", type, "", false, pool, t);
   }
+  for (size_t k = 0; (strcmp(type, "f32") == 0 || strcmp(type, "f64") == 0) && k < sizeof packed / sizeof *packed; k++) one_program(packed[k], "", type, "", false, pool, t);
   for (size_t c = 0; c < sizeof combiners / sizeof *combiners; c++) {
     char combiner[128];
     snprintf(combiner, sizeof combiner, "f { a = $[] parameter(0) b = $[] parameter(1) ROOT r = $[] %s(a, b) }\n", combiners[c]);

@@ -67,10 +67,12 @@ typedef enum sn_kop {
   SN_K_CONTRACT, /* acc[i,j] (=|+=) sum over k of a[i,k] * b[k,j]; see sn_kcontract */
   SN_K_BARRIER,  /* all lanes of an item (GPU: of a block) */
   SN_K_COPY,     /* tile copy, possibly asynchronous: see sn_kcopy */
-  SN_K_PREFETCH, /* the line that holds buffer[at…] will be read (bits[0]: written) soon: a hint, which changes no value and may name an address outside the buffer */
+  SN_K_PREFETCH, /* the line that holds buffer[at…] will be used, as bits[0] says (sn_kprefetch): a hint, which changes no value and may name an address outside the buffer */
   SN_K_COMMIT, SN_K_WAIT, /* asynchronous copies: close a group; wait until at most bits[0] groups are open */
   SN_K_COUNT
 } sn_kop;
+
+typedef enum sn_kprefetch { SN_KPREFETCH_READ /* soon */, SN_KPREFETCH_WRITE /* soon */, SN_KPREFETCH_LATER /* read, not before much else */ } sn_kprefetch;
 
 typedef enum sn_kloop { SN_KLOOP_SEQ, SN_KLOOP_UNROLL, SN_KLOOP_VECTOR, SN_KLOOP_THREADS /* spread over an item's threads: GPU lanes; CPU: SEQ */ } sn_kloop;
 
@@ -188,8 +190,9 @@ sn_knode *sn_kb_while(sn_kbuilder *b, int n, sn_kvalue *const *inits); /* condit
 void sn_kb_do(sn_kbuilder *b);
 void sn_kb_yield(sn_kbuilder *b, int n, sn_kvalue *const *values);
 void sn_kb_end(sn_kbuilder *b); /* back to the region around */
-void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, bool write);
+void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, sn_kprefetch use);
 void sn_kb_contract(sn_kbuilder *b, const sn_kcontract *c);
+void sn_kb_copy(sn_kbuilder *b, const sn_kcopy *c);
 static inline sn_kvalue *sn_knode_result(sn_knode *n, int i) { return n ? &n->results[i] : NULL; }
 
 /* ---- text, checks, equality, evaluation --------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ void built_run_on(built *t, const char *target, void *const *args);
 TCase *case_loops(void);
 TCase *case_control(void);
 TCase *case_contract(void);
+TCase *case_copy(void);
 TCase *case_math(void);
 
 #endif

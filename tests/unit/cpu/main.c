@@ -94,6 +94,7 @@ int main(void) {
   Suite *s = suite_create("cpu");
   suite_add_tcase(s, case_loops());
   suite_add_tcase(s, case_contract());
+  suite_add_tcase(s, case_copy());
   suite_add_tcase(s, case_control());
   suite_add_tcase(s, case_math());
   SRunner *r = srunner_create(s);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Sizes of a product's tiles and blocks, from the shape, the caches and the cores. None of them changes a bit of the result: sums run over k in order. */
+#include "lower_product.h"
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+typedef struct machine {
+  int64_t l2, l3, cores;
+} machine;
+
+static machine machine_of(const sn_target *t) {
+  return (machine){t && t->l2_bytes ? t->l2_bytes : 512 << 10, t && t->l3_bytes ? t->l3_bytes : 8 << 20, t && t->cores > 0 ? t->cores : 2};
+}
+
+static int64_t bytes_of(const product *p) { return (int64_t)sn_type_bytes(p->type); }
+
+static void choose_micro_tile(const lowering *L, product *p) {
+  const sn_target *t = L->target;
+  int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
+  p->nr = 2 * (int64_t)lower_lanes(L, p->type);
+  p->mr = registers >= 32 ? 12 : t && t->fma ? 6 : 4;
+  if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
+  p->n_tiles = ceil_div(p->m, p->mr);
+  p->n_panels = ceil_div(p->n, p->nr);
+}
+
+/* What is larger is not in L3 any more when it is read again. */
+static bool rhs_is_large(const product *p, const machine *m) { return p->batch * p->n * p->k * bytes_of(p) > m->l3 / 3; }
+
+/* So many terms that eight tiles of lhs fill two fifths of L2: panels of rhs then come from L2 as well, which every processor that fetches ahead hides. Sums pass through
+ * memory once a block, so few blocks are good; equal ones are better than a short last one. Items that pack rhs themselves have larger blocks and fewer terms. */
+static void choose_terms(product *p, const machine *m) {
+  enum { MOST_TERMS = 1024, MOST_OWN_TERMS = 400, TILES = 8, MULTIPLE = 16 };
+  p->kc = max64(64, min64(rhs_is_large(p, m) ? MOST_OWN_TERMS : MOST_TERMS, m->l2 * 2 / 5 / (TILES * p->mr * bytes_of(p))));
+  p->k_blocks = ceil_div(p->k, p->kc);
+  p->kc = ceil_div(ceil_div(p->k, p->k_blocks), MULTIPLE) * MULTIPLE;
+  p->k_blocks = ceil_div(p->k, p->kc);
+}
+
+/* What the slowest core does for each term, in multiply-adds of a vector: those of its items, and lhs and rhs brought near once an item. */
+static double time_of(const product *p, const machine *m, int64_t rows, int64_t columns, bool own) {
+  double lhs = own ? 1 : 0.5, rhs = own ? 1 : 0.25, late = own ? 0.02 : 0.05; /* of an element; part of an item that a core is late */
+  double items = (double)(p->batch * rows * columns);
+  bool even = items > (double)m->cores; /* larger and smaller items even out */
+  double mc = (double)p->mr * (even ? (double)p->n_tiles / (double)rows : (double)ceil_div(p->n_tiles, rows));
+  double nc = (double)p->nr * (even ? (double)p->n_panels / (double)columns : (double)ceil_div(p->n_panels, columns));
+  double item = mc * nc * 2 / (double)p->nr + lhs * mc + rhs * nc;
+  return ((double)ceil_div(p->batch * rows * columns, m->cores) + late) * item;
+}
+
+/* Rows and columns in at least so many blocks: the best numbers near them. */
+static void choose_blocks(product *p, const machine *m, int64_t least_rows, int64_t least_columns, bool own) {
+  double best = 0;
+  for (int64_t r = least_rows; r <= min64(p->n_tiles, least_rows + 8 * m->cores); r++) {
+    for (int64_t c = least_columns; c <= min64(p->n_panels, least_columns + 8 * m->cores); c++) {
+      double t = time_of(p, m, r, c, own);
+      if (best > 0 && t >= best) continue;
+      best = t;
+      p->m_blocks = r;
+      p->n_blocks = c;
+    }
+  }
+  p->tiles = ceil_div(p->n_tiles, p->m_blocks);
+  p->panels = ceil_div(p->n_panels, p->n_blocks);
+}
+
+/* The rows of an item stay in L2 while the panels of rhs pass by. Where items pack rhs themselves, each takes many rows and columns, since it reads both from far away. */
+static void choose_items(product *p, const machine *m) {
+  enum { MOST_COLUMNS = 1024 }; /* of which sums wait for further terms */
+  bool own = rhs_is_large(p, m);
+  int64_t most_tiles = max64(1, m->l2 * (own ? 3 : 2) / 5 / (p->mr * p->kc * bytes_of(p))), most_panels = p->n_panels;
+  if (p->k_blocks > 1) most_panels = max64(1, MOST_COLUMNS / p->nr);
+  if (own) most_panels = min64(most_panels, max64(1, m->l3 / 2 / m->cores / (p->kc * p->nr * bytes_of(p))));
+  choose_blocks(p, m, ceil_div(p->n_tiles, min64(most_tiles, p->n_tiles)), ceil_div(p->n_panels, min64(most_panels, p->n_panels)), own);
+  p->shared_rhs = !own && p->m_blocks > 1;
+}
+
+/* Rows this far apart fall into so few sets of L1 that the rows of a tile push each other out. */
+static bool rows_collide(const product *p, int64_t row_bytes) {
+  enum { WAY = 4096, WAYS = 8 };
+  int64_t a = WAY, b = row_bytes < 0 ? -row_bytes : row_bytes;
+  while (b) {
+    int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return p->mr * a / WAY > WAYS / 2;
+}
+
+/* The next length of a packed row, or of a column of packed rows, whose multiples fall into different sets. */
+static int64_t pitch_of(int64_t n, int64_t each_bytes) {
+  enum { LINE = 64 };
+  for (int64_t pitch = n; pitch < n + LINE; pitch++) {
+    if (pitch * each_bytes % LINE == 0 && pitch * each_bytes / LINE % 2) return pitch;
+  }
+  return n;
+}
+
+static void choose_lhs(lowering *L, product *p) {
+  int64_t term;
+  bool plain = product_find_operand(L, p, 0, &p->lhs_buffer, &p->lhs_row, &term);
+  if (plain && term == 1 && p->m >= p->mr && !rows_collide(p, p->lhs_row * bytes_of(p))) p->lhs = PRODUCT_IN_PLACE;
+  else p->lhs = term == 1 ? PRODUCT_ROWS : PRODUCT_COLUMNS;
+  p->lhs_pitch = pitch_of(p->kc, p->lhs == PRODUCT_ROWS ? bytes_of(p) : p->mr * bytes_of(p));
+}
+
+static void choose_rhs(lowering *L, product *p) {
+  int64_t term;
+  bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &term);
+  p->rhs_along_k = term == 1 && p->rhs_column != 1;
+  p->rhs_plain = plain && p->rhs_along_k && p->n % p->nr == 0;
+}
+
+void product_choose_tile(lowering *L, product *p) {
+  machine m = machine_of(L->target);
+  choose_micro_tile(L, p);
+  choose_terms(p, &m);
+  choose_items(p, &m);
+  choose_lhs(L, p);
+  choose_rhs(L, p);
+  p->far = (!p->shared_rhs || p->lhs == PRODUCT_COLUMNS) && p->batch * (p->m + p->n) * p->k * bytes_of(p) > m.l3 / 2;
+}
