@@ -44,7 +44,7 @@ static sn_kvalue *load_tile(lowering *L, const lower_tile *t, const sn_ix *const
     if (t->base && t->base[k]) at[k] = sn_ix_sub(L->k->ix, at[k], t->base[k]);
   }
   sn_type type = L->k->buffers[t->buffer].type;
-  return sn_kb_load(&L->b, t->buffer, at, L->n_guards, L->guards, otherwise(L, type));
+  return lower_convert(L, sn_kb_load(&L->b, t->buffer, at, L->n_guards, L->guards, otherwise(L, type)), sn_shape_leaf(t->instr->shape, t->output)->type);
 }
 
 static const lower_tile *find_tile(const lowering *L, const sn_instr *i, int output) {

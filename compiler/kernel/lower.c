@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* From one instruction of a compiled entry (a fusion or a single op) to a kernel: its buffers, and the choice of the template. */
 #include "lower.h"
+#include "sinter/cost.h"
 
 #include <string.h>
 
@@ -98,6 +99,7 @@ static void choose(lowering *L) {
     whole_ops[k].lower(L, i);
     return;
   }
+  if (L->body && sn_hero_of(L->root) == SN_HERO_ATTENTION && lower_attention(L)) return;
   const sn_instr *dot = find_op(L, SN_OP_DOT);
   if (dot && lower_product(L, dot)) return;
   if (lower_split_reduce(L)) return;

@@ -129,6 +129,7 @@ const sn_shape *lower_output_shape(const lowering *L, int k);
 void lower_loops(lowering *L);
 bool lower_split_reduce(lowering *L);                     /* large reductions to few elements, in two phases */
 bool lower_product(lowering *L, const sn_instr *dot);     /* packed matrix product with prologue and epilogue */
+bool lower_attention(lowering *L);                        /* fusions of kind `attention`, for CPUs */
 void lower_scatter(lowering *L, const sn_instr *scatter);
 void lower_sort(lowering *L, const sn_instr *sort);
 void lower_cholesky(lowering *L, const sn_instr *i);

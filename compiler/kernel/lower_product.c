@@ -107,7 +107,7 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
 
 /* ---- what the epilogue gives ---- */
 
-static bool renames(const sn_instr *i) { return i->op == SN_OP_RESHAPE || i->op == SN_OP_TRANSPOSE || i->op == SN_OP_BITCAST || i->op == SN_OP_COPY; }
+bool product_renames(const sn_instr *i) { return i->op == SN_OP_RESHAPE || i->op == SN_OP_TRANSPOSE || i->op == SN_OP_BITCAST || i->op == SN_OP_COPY; }
 
 /* One more than the steps from the dot to i through ops that keep or rename its elements; 0: it does not lead there. */
 static uint32_t steps_to(const product *p, const sn_instr *i) { return i->id - p->first_id < p->n_ids ? p->steps[i->id - p->first_id] : 0; }
@@ -128,15 +128,33 @@ static bool find_steps(lowering *L, product *p) {
   }
   p->steps[p->dot->id - lo] = 1;
   for (const sn_instr *i = L->body ? L->body->first : NULL; i; i = i->next) {
-    if (i == p->dot || (!renames(i) && !sn_op_has(i->op, SN_T_ELTWISE))) continue;
+    if (i == p->dot || (!product_renames(i) && !sn_op_has(i->op, SN_T_ELTWISE))) continue;
     uint32_t best = 0;
     for (uint32_t k = 0; k < i->n_operands; k++) {
       const sn_instr *x = sn_instr_operand(i, k);
-      uint32_t n = renames(i) || x->shape->rank == i->shape->rank ? steps_to(p, x) : 0;
+      uint32_t n = product_renames(i) || x->shape->rank == i->shape->rank ? steps_to(p, x) : 0;
       if (n && (best == 0 || n < best)) best = n;
     }
     p->steps[i->id - lo] = best ? best + 1 : 0;
   }
+  return true;
+}
+
+/* Where the element at[] of i's operand comes to lie in i, which keeps or renames its elements. */
+bool product_forward_step(lowering *L, const sn_instr *i, const sn_ix **at) {
+  const sn_ix *in[SN_MAX_RANK];
+  if (sn_op_has(i->op, SN_T_ELTWISE) || i->op == SN_OP_COPY) return true;
+  const sn_shape *x = sn_operand_shape(i, 0);
+  memcpy(in, at, (size_t)x->rank * sizeof *in);
+  if (i->op == SN_OP_TRANSPOSE) {
+    sn_ints perm = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
+    for (int k = 0; k < i->shape->rank; k++) at[k] = in[perm.v[k]];
+    return true;
+  }
+  if (i->op != SN_OP_RESHAPE && (i->op != SN_OP_BITCAST || !sn_layout_is_default(i->shape->layout) || !sn_layout_is_default(x->layout))) return false;
+  const sn_ix *flat = lower_const(L, 0);
+  for (int k = 0; k < x->rank; k++) flat = sn_ix_add(L->k->ix, sn_ix_mul(L->k->ix, flat, lower_const(L, x->dims[k])), in[k]);
+  lower_delinearise(L, flat, i->shape->rank, i->shape->dims, at);
   return true;
 }
 
@@ -158,21 +176,7 @@ bool product_forward_index(lowering *L, const product *p, const sn_instr *to, co
   }
   memcpy(out, idx, (size_t)dot->shape->rank * sizeof *out);
   while (n > 0) {
-    const sn_instr *i = path[--n];
-    const sn_ix *in[SN_MAX_RANK];
-    if (sn_op_has(i->op, SN_T_ELTWISE) || i->op == SN_OP_COPY) continue;
-    const sn_shape *x = sn_operand_shape(i, 0);
-    memcpy(in, out, (size_t)x->rank * sizeof *in);
-    if (i->op == SN_OP_TRANSPOSE) {
-      sn_ints perm = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
-      for (int k = 0; k < i->shape->rank; k++) out[k] = in[perm.v[k]];
-    } else if (i->op == SN_OP_RESHAPE || (i->op == SN_OP_BITCAST && sn_layout_is_default(i->shape->layout) && sn_layout_is_default(x->layout))) {
-      const sn_ix *flat = lower_const(L, 0);
-      for (int k = 0; k < x->rank; k++) flat = sn_ix_add(L->k->ix, sn_ix_mul(L->k->ix, flat, lower_const(L, x->dims[k])), in[k]);
-      lower_delinearise(L, flat, i->shape->rank, i->shape->dims, out);
-    } else {
-      return false;
-    }
+    if (!product_forward_step(L, path[--n], out)) return false;
   }
   return true;
 }

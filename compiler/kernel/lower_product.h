@@ -45,6 +45,9 @@ void product_result_index(lowering *L, const product *p, const sn_ix *const *b, 
 bool product_operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at);
 /* Where element idx of the dot comes to lie in `to`. */
 bool product_forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out);
+/* Ops that keep elements in number and value, and one step of that walk: at[] is where the operand's element lies, then where i's does. False: i moves elements otherwise. */
+bool product_renames(const sn_instr *i);
+bool product_forward_step(lowering *L, const sn_instr *i, const sn_ix **at);
 
 /* lower_product_tile.c: all sizes, from mr to lhs_pitch. */
 void product_choose_tile(lowering *L, product *p);
