@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Attention, forward and backward, becomes fusions whose scores stay in cache, a block of rows of a head at a time: in memory there are q, k, v, the results, and one number a row
+ * (the logarithm of its sum of exponentials), from which the derivative computes the probabilities again. Found by what is computed, not by who wrote it or by names.
+ * One more rounding here, one less there: class formula. After Dao et al., "FlashAttention" (2022). */
+#include "attention.h"
+
+#include <string.h>
+
+enum { LEAST_ROWS = 4, MAX_LATE = 256 };
+
+/* ---- operands must not wait for results ---- */
+
+typedef struct order { const uint32_t *position; uint32_t n; } order; /* by instruction id; those of later ids were made on the way */
+
+static uint32_t position_of(const order *o, const sn_instr *i) { return i->id < o->n ? o->position[i->id] : UINT32_MAX; }
+
+static sn_instr *first_of(const order *o, const attention *m) {
+  sn_instr *of[] = {m->dv, m->dq, m->dk}, *first = NULL;
+  for (int k = 0; k < 3; k++) {
+    if (of[k] && (!first || position_of(o, of[k]) < position_of(o, first))) first = of[k];
+  }
+  return first;
+}
+
+/* Does anything that the backward fusion will read come from what it gives? Only what stands behind its first result can. */
+static bool is_circular(sn_pass_ctx *pc, const order *o, const attention *m, const sn_instr *first, sn_status *status) {
+  const sn_instr *dots[] = {m->scores, m->dp, m->dq, m->dk, m->dv};
+  const sn_instr **todo = SN_NEW_N(pc->scratch, const sn_instr *, MAX_LATE);
+  int n = 0;
+  if (!todo) {
+    *status = sn_out_of_memory(pc->diag, MAX_LATE * sizeof *todo);
+    return true;
+  }
+  for (int k = 0; k < 5; k++) {
+    if (!dots[k]) continue;
+    bool inner = dots[k] == m->scores || dots[k] == m->dp; /* both operands come from outside; of the others, one */
+    for (uint32_t s = 0; s < 2; s++) {
+      uint32_t own = dots[k] == m->dq ? m->dq_ds : dots[k] == m->dk ? m->dk_ds : m->dv_p;
+      if (inner || s != own) todo[n++] = sn_instr_operand(dots[k], s);
+    }
+  }
+  for (int k = 0; k < n; k++) {
+    if (todo[k] == m->dv || todo[k] == m->dq || todo[k] == m->dk) return true;
+    if (position_of(o, todo[k]) < position_of(o, first)) continue;
+    for (uint32_t s = 0; s < todo[k]->n_operands; s++) {
+      if (n == MAX_LATE) return true;
+      todo[n++] = sn_instr_operand(todo[k], s);
+    }
+  }
+  return false;
+}
+
+/* ---- the walk ---- */
+
+static void remark(sn_pass_ctx *pc, sn_verdict v, sn_reason r, const attention *m, const sn_instr *object, const char *text) {
+  sn_number numbers[] = {{"scores_bytes", (double)sn_shape_bytes(m->scores->shape)}};
+  sn_pass_remark(pc, v, r, m->scores, object, 1, numbers, text);
+}
+
+static sn_status try(sn_pass_ctx *pc, sn_instr *exp, const order *o, const bool *effects, bool *built) {
+  attention m;
+  attention_verdict verdict;
+  sn_instr *other;
+  sn_status status = SN_OK;
+  SN_TRY(sn_attention_match(pc, exp, &m, &verdict, &other));
+  if (verdict == ATTENTION_NONE) return SN_OK;
+  if (verdict == ATTENTION_SHARED) {
+    remark(pc, SN_REFUSED, SN_REASON_WANTED, &m, other, NULL);
+    return SN_OK;
+  }
+  sn_instr *first = first_of(o, &m);
+  if (m.scores->shape->dims[m.n_batch] < LEAST_ROWS) {
+    remark(pc, SN_REFUSED, SN_REASON_COST, &m, NULL, "too few rows");
+  } else if (first && is_circular(pc, o, &m, first, &status)) {
+    SN_TRY(status);
+    remark(pc, SN_REFUSED, SN_REASON_WANTED, &m, first, "an operand waits for a result");
+  } else if (sn_pass_may(pc)) {
+    remark(pc, SN_DONE, SN_REASON_ON_CHIP, &m, m.out, first ? "forward and backward" : "forward");
+    SN_TRY(sn_attention_build(pc, &m, first, effects));
+    *built = pc->changed = true;
+  }
+  return SN_OK;
+}
+
+static sn_status run_computation(sn_pass_ctx *pc, sn_computation *c, const order *o, const bool *effects) {
+  sn_list exps = {0};
+  bool built = false;
+  sn_status s = SN_OK;
+  for (sn_instr *i = c->first; i && s == SN_OK; i = i->next) {
+    if (i->op == SN_OP_EXPONENTIAL && sn_shape_is_array(i->shape) && i->shape->rank >= 2) s = sn_list_push(&exps, i);
+  }
+  if (s != SN_OK) s = sn_out_of_memory(pc->diag, sizeof(sn_instr *));
+  for (size_t k = 0; k < exps.n && s == SN_OK; k++) {
+    if (sn_instr_is_linked(exps.v[k])) s = try(pc, exps.v[k], o, effects, &built);
+  }
+  sn_list_finish(&exps);
+  return s == SN_OK && built ? sn_computation_sort(pc->diag, c) : s;
+}
+
+sn_status sn_pass_attention_fusion(sn_pass_ctx *pc, sn_module *m) {
+  sn_call_graph g;
+  if (pc->options && pc->options->attention && strcmp(pc->options->attention, "eager") == 0) return SN_OK;
+  SN_TRY(sn_call_graph_build(pc->scratch, m, &g));
+  uint32_t *position = SN_NEW_N(pc->scratch, uint32_t, m->n_ids + 1), n = 0;
+  sn_computation **todo = SN_NEW_N(pc->scratch, sn_computation *, m->n_computations + 1);
+  bool *effects = sn_effects(pc->scratch, m);
+  if (!position || !todo || !effects) return sn_out_of_memory(pc->diag, m->n_ids * sizeof *position);
+  order o = {position, m->n_ids};
+  SN_FOR_COMPUTATIONS(c, m) {
+    uint32_t at = 0;
+    SN_FOR_INSTRS(i, c) position[i->id] = at++;
+    if (!g.in_fusion[c->id] && !g.is_applied[c->id]) todo[n++] = c;
+  }
+  for (uint32_t k = 0; k < n; k++) SN_TRY(run_computation(pc, todo[k], &o, effects));
+  return SN_OK;
+}

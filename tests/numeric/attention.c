@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* Attention and its derivative as our frontend writes them: recognised, behind the pipeline in the interpreter, and as machine code.
+ *
+ * Judged by the numeric contract: the error against the same formula in f64, on the same arguments, is at most twice that of the program as it was written, plus four units in
+ * the last place of the largest value. f64 itself has no wider reference: 64 units, as sums of some fifty terms in another order need. One and two threads give the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "oracle.h"
+#include "sinter/compiler.h"
+#include "sinter/cost.h"
+#include "sinter/graph.h"
+#include "sinter/transforms.h"
+
+typedef enum mask_kind { NO_MASK, CAUSAL, KEYS, BIAS } mask_kind;
+typedef struct attention_case { const char *name; int64_t batch, n_q, n_k, heads, kv_heads, dim; mask_kind mask; } attention_case;
+
+static const attention_case cases[] = {
+    {"heads", 2, 17, 17, 3, 3, 16, NO_MASK},
+    {"one head", 1, 50, 50, 1, 1, 20, NO_MASK},
+    {"causal", 2, 33, 33, 2, 2, 8, CAUSAL},
+    {"last queries", 1, 9, 21, 2, 2, 12, CAUSAL},
+    {"masked keys", 2, 13, 40, 2, 2, 24, KEYS},
+    {"bias", 2, 25, 19, 2, 2, 33, BIAS},
+    {"shared keys", 2, 12, 14, 4, 2, 8, CAUSAL},
+    {"several blocks", 1, 197, 197, 2, 2, 64, NO_MASK},
+};
+static const sn_type types[] = {SN_TYPE_F32, SN_TYPE_F64, SN_TYPE_BF16, SN_TYPE_F16};
+
+static int failures, checks;
+
+static void fail(const attention_case *c, sn_type t, bool backward, const char *what) {
+  printf("FAILED: %s, %s, %s: %s\n", c->name, sn_type_text(t), backward ? "backward" : "forward", what);
+  failures++;
+}
+
+static sn_module *build(const attention_case *c, sn_type t, bool backward) {
+  sn_graph *g;
+  sn_module *m = NULL;
+  if (sn_graph_create("attention", &g) != SN_OK) return NULL;
+  sn_tensor in[3] = {sn_parameter(g, t, SN_DIMS(c->batch, c->n_q, c->heads, c->dim), "q"), sn_parameter(g, t, SN_DIMS(c->batch, c->n_k, c->kv_heads, c->dim), "k"),
+                     sn_parameter(g, t, SN_DIMS(c->batch, c->n_k, c->kv_heads, c->dim), "v")};
+  sn_tensor d_out = sn_parameter(g, t, SN_DIMS(c->batch, c->n_q, c->heads, c->dim), "d_out"), d_in[3];
+  sn_attention_options o = {.causal = c->mask == CAUSAL};
+  if (c->mask == KEYS) o.mask = sn_parameter(g, SN_TYPE_PRED, SN_DIMS(c->batch, 1, 1, c->n_k), "mask");
+  if (c->mask == BIAS) o.bias = sn_parameter(g, t, SN_DIMS(c->heads, c->n_q, c->n_k), "bias");
+  sn_tensor out = sn_attention(in[0], in[1], in[2], &o);
+  sn_output(g, out, "out");
+  if (backward) {
+    sn_vjp(1, &out, &d_out, 3, in, d_in);
+    for (int k = 0; k < 3; k++) sn_output(g, d_in[k], "d");
+  }
+  if (sn_graph_finish(g, NULL, &m) != SN_OK) m = NULL;
+  sn_graph_destroy(g);
+  return m;
+}
+
+/* The same values in f64. */
+static sn_array **widened(const sn_module *wide, sn_array **args) {
+  sn_array **out = oracle_args_plain(wide, 1);
+  for (uint32_t k = 0; out && k < wide->entry->n_params; k++) {
+    const sn_shape *from = sn_array_shape(args[k]), *to = sn_array_shape(out[k]);
+    const char *p = sn_array_data(args[k]);
+    char *q = sn_array_data(out[k]);
+    for (int64_t i = 0; i < sn_shape_elements(to); i++) {
+      if (to->type == SN_TYPE_PRED) q[i] = p[i];
+      else sn_store_f64(to->type, q + (size_t)i * sn_type_bytes(to->type), sn_load_f64(from->type, p + (size_t)i * sn_type_bytes(from->type)));
+    }
+  }
+  return out;
+}
+
+/* ---- judging ---- */
+
+static double element(const sn_array *a, int64_t i) {
+  sn_type t = sn_array_shape(a)->type;
+  return sn_load_f64(t, (const char *)sn_array_data(a) + (size_t)i * sn_type_bytes(t));
+}
+
+static const sn_array *leaf(const sn_array *a, int k) { return sn_shape_is_tuple(sn_array_shape(a)) ? sn_array_element(a, k) : a; }
+
+static double error_of(const sn_array *got, const sn_array *want, double *scale) {
+  double worst = 0;
+  *scale = 0;
+  for (int64_t i = 0; i < sn_shape_elements(sn_array_shape(want)); i++) {
+    double x = element(got, i), y = element(want, i), e = isnan(x) && isnan(y) ? 0 : fabs(x - y);
+    if (!(e <= worst)) worst = isnan(e) ? INFINITY : e;
+    if (fabs(y) > *scale) *scale = fabs(y);
+  }
+  return worst;
+}
+
+static void judge(const attention_case *c, sn_type t, bool backward, const char *how, const sn_array *got, const sn_array *written, const sn_array *exact) {
+  for (int k = 0; k < (backward ? 4 : 1); k++) {
+    double scale, original = error_of(leaf(written, k), leaf(exact, k), &scale), error = error_of(leaf(got, k), leaf(exact, k), &scale);
+    double most = 2 * original + (t == SN_TYPE_F64 ? 64 : 4) * ldexp(scale, -sn_types[t].mantissa_bits);
+    char text[160];
+    checks++;
+    if (getenv("SINTER_TEST_VERBOSE")) printf("%s, %s: %s, result %d: error %.3g, as written %.3g, a unit %.3g\n", c->name, sn_type_text(t), how, k, error, original, ldexp(scale, -sn_types[t].mantissa_bits));
+    if (error <= most) continue;
+    snprintf(text, sizeof text, "%s, result %d: error %.3g, allowed %.3g (as written %.3g)", how, k, error, most, original);
+    fail(c, t, backward, text);
+  }
+}
+
+/* ---- running ---- */
+
+static sn_array *run(sn_diag *d, sn_program *p, sn_pool *pool, uint32_t n_args, sn_array **args) {
+  sn_context *x = NULL;
+  sn_context_options o;
+  sn_array *results[4] = {NULL}, *out = NULL;
+  sn_context_options_init(&o);
+  o.pool = pool;
+  for (uint32_t k = 0; k < n_args; k++) sn_array_retain(args[k]);
+  sn_status s = sn_context_create(d, p, &o, &x);
+  if (s == SN_OK) s = sn_context_call(d, x, args, results);
+  if (s == SN_OK && sn_program_n_results(p) == 1) out = sn_array_retain(results[0]);
+  else if (s == SN_OK && sn_array_create_tuple((int)sn_program_n_results(p), results, &out) != SN_OK) out = NULL;
+  for (uint32_t k = 0; k < n_args; k++) sn_array_release(args[k]);
+  for (int k = 0; k < 4; k++) sn_array_release(results[k]);
+  sn_context_destroy(x);
+  return out;
+}
+
+static bool same_bits(const sn_array *a, const sn_array *b, int n) {
+  for (int k = 0; k < n; k++) {
+    if (memcmp(sn_array_data(leaf(a, k)), sn_array_data(leaf(b, k)), sn_array_bytes(leaf(a, k))) != 0) return false;
+  }
+  return true;
+}
+
+static int count_fusions(const sn_module *m) {
+  int n = 0;
+  SN_FOR_INSTRS(i, m->entry) n += i->op == SN_OP_FUSION && sn_hero_of(i) == SN_HERO_ATTENTION;
+  return n;
+}
+
+static void check_passes(sn_diag *d, const attention_case *c, sn_type t, bool backward, const sn_module *m, sn_array **args, const sn_array *written, const sn_array *exact) {
+  sn_pass_options o;
+  sn_module *after = NULL;
+  sn_array *got = NULL;
+  sn_pass_options_init(&o);
+  if (sn_module_clone(m, &after) != SN_OK || sn_pipeline_run(d, after, "cpu", &o, NULL) != SN_OK) fail(c, t, backward, "the pipeline fails");
+  else if (count_fusions(after) != (backward ? 2 : 1)) fail(c, t, backward, "it is not recognised");
+  else if (sn_eval(d, after, NULL, (int)after->entry->n_params, args, &got) != SN_OK) fail(c, t, backward, "the interpreter fails behind the pipeline");
+  else judge(c, t, backward, "interpreter", got, written, exact);
+  sn_array_release(got);
+  sn_module_destroy(after);
+}
+
+/* The same engine without the pass is what the code is measured against: its functions and the order of its sums are the same. */
+static void check_code(sn_diag *d, const attention_case *c, sn_type t, bool backward, const sn_module *m, sn_pool *pool, sn_array **args, const sn_array *exact) {
+  sn_compile_options o;
+  sn_program *p = NULL, *eager = NULL;
+  sn_array *one = NULL, *two = NULL, *written = NULL;
+  uint32_t n = m->entry->n_params;
+  sn_compile_options_init(&o);
+  o.pool = pool;
+  if (sn_compile(d, m, &o, &p, NULL) != SN_OK) fail(c, t, backward, "does not compile");
+  o.passes.attention = "eager";
+  if (sn_compile(d, m, &o, &eager, NULL) != SN_OK) fail(c, t, backward, "does not compile without the pass");
+  if (p && eager) {
+    if (!(one = run(d, p, NULL, n, args)) || !(two = run(d, p, pool, n, args)) || !(written = run(d, eager, pool, n, args))) fail(c, t, backward, "does not run");
+    else if (!same_bits(one, two, backward ? 4 : 1)) fail(c, t, backward, "two threads give other bits than one");
+    else judge(c, t, backward, "code", one, written, exact);
+  }
+  sn_array_release(one);
+  sn_array_release(two);
+  sn_array_release(written);
+  sn_program_release(p);
+  sn_program_release(eager);
+}
+
+static void check(const attention_case *c, sn_type t, bool backward, sn_pool *pool) {
+  sn_module *m = build(c, t, backward), *wide = build(c, SN_TYPE_F64, backward);
+  sn_array **args = m ? oracle_args_plain(m, 7) : NULL, **wide_args = args && wide ? widened(wide, args) : NULL, *written = NULL, *exact = NULL;
+  sn_diag *d = NULL;
+  if (!wide_args || sn_diag_create(&d) != SN_OK) {
+    fail(c, t, backward, "cannot be built");
+  } else if (sn_eval(d, m, NULL, (int)m->entry->n_params, args, &written) != SN_OK || sn_eval(d, wide, NULL, (int)wide->entry->n_params, wide_args, &exact) != SN_OK) {
+    fail(c, t, backward, "the interpreter fails");
+  } else {
+    check_passes(d, c, t, backward, m, args, written, exact);
+    check_code(d, c, t, backward, m, pool, args, exact);
+  }
+  if (d && sn_diag_stored(d)) sn_diag_print(d, stdout, false);
+  sn_array_release(written);
+  sn_array_release(exact);
+  if (args) oracle_args_release(m, args);
+  if (wide_args) oracle_args_release(wide, wide_args);
+  sn_module_destroy(m);
+  sn_module_destroy(wide);
+  sn_diag_destroy(d);
+}
+
+int main(void) {
+  sn_pool *pool = NULL;
+  if (!sn_compiler_available(NULL)) {
+    printf("not run: numeric-attention: libsinter-llvm.so is not there\n");
+    return 77;
+  }
+  if (sn_pool_create(2, &pool) != SN_OK) return 1;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+      check(&cases[k], types[t], false, pool);
+      check(&cases[k], types[t], true, pool);
+    }
+  }
+  sn_pool_destroy(pool);
+  printf("%d results judged, %d failures\n", checks, failures);
+  return failures != 0 || checks == 0;
+}
