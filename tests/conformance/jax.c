@@ -42,11 +42,11 @@ static matrices load(const sn_array *a) {
   m.v = sn_alloc_zero((size_t)n + 1, sizeof *m.v);
   for (int64_t k = 0; m.v != NULL && k < n; k++) {
     const char *at = (const char *)sn_array_data(a) + (size_t)k * sn_type_bytes(s->type);
-    double re = 0, im = 0;
-    if (sn_type_is_complex(s->type)) sn_load_c128(s->type, at, &re, &im);
-    else if (sn_type_is_float(s->type)) re = sn_load_f64(s->type, at);
-    else re = (double)sn_load_i64(s->type, at);
-    m.v[k] = CMPLX(re, im);
+    double parts[2] = {0, 0}; /* a complex number is its parts in order; not every compiler has CMPLX */
+    if (sn_type_is_complex(s->type)) sn_load_c128(s->type, at, &parts[0], &parts[1]);
+    else if (sn_type_is_float(s->type)) parts[0] = sn_load_f64(s->type, at);
+    else parts[0] = (double)sn_load_i64(s->type, at);
+    memcpy(&m.v[k], parts, sizeof parts);
   }
   return m;
 }
