@@ -67,6 +67,20 @@ static void abs_jvp(sn_diff *d, sn_instr *i, sn_instr **out) {
 }
 const sn_diff_rule sn_diff_abs = {.name = "abs", .vjp = abs_vjp, .jvp = abs_jvp};
 
+/* The sign of a real number is a step. Of a complex one it is the direction s = z / |z|: ds = (dz - s Re(conj(s) dz)) / |z|, so what comes back of a cotangent c is
+ * (c - Re(c s) conj(s)) / |z|. Zero at zero. */
+static sn_instr *across(sn_diff *d, sn_instr *z, sn_instr *t, sn_instr *s, sn_instr *s_conj) {
+  sn_instr *size = UN(ABS, z), *zero = size ? sn_d_like(d, size, 0) : NULL;
+  if (!zero) return NULL;
+  sn_instr *along = sn_d_convert(d, UN(REAL, MUL(s_conj, t)), z->shape->type), *is_zero = sn_d_cmp(d, SN_DIRECTION_EQ, size, zero);
+  sn_instr *safe = sn_d_select(d, is_zero, sn_d_like(d, size, 1), size);
+  return sn_d_select(d, is_zero, NULL, sn_d_div(d, sn_d_sub(d, t, MUL(s, along)), sn_d_convert(d, safe, z->shape->type)));
+}
+static void sign_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, across(d, X, ct[0], sn_d_conj(d, i), i)); }
+static void sign_jvp(sn_diff *d, sn_instr *i, sn_instr **out) { *out = across(d, X, sn_diff_tangent(d, i, 0), i, sn_d_conj(d, i)); }
+static void sign_active(sn_diff *d, sn_instr *i, bool *out) { *out = sn_type_is_complex(X->shape->type) && sn_diff_active_element(d, X, 0); }
+const sn_diff_rule sn_diff_sign = {.name = "sign", .vjp = sign_vjp, .jvp = sign_jvp, .active = sign_active};
+
 /* ---- linear ---- */
 
 static void negate_vjp(sn_diff *d, sn_instr *i, sn_instr *const *ct) { sn_diff_give(d, i, 0, NEG(ct[0])); }

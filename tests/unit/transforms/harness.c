@@ -5,9 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double uniform(uint64_t *seed) {
+double uniform(uint64_t *seed) {
   *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (double)(*seed >> 11) / 9007199254740992.0;
+}
+
+int64_t pick(uint64_t *seed, int64_t lo, int64_t hi) { return lo + (int64_t)(uniform(seed) * (double)(hi - lo + 1)); }
+
+static bool seen[SN_OP_COUNT]; /* tests run in this process (main.c) */
+
+bool op_was_seen(sn_opcode op) { return seen[op]; }
+
+static void note_ops(const sn_module *m) {
+  SN_FOR_COMPUTATIONS(c, m) SN_FOR_INSTRS(i, c) seen[i->op] = true;
 }
 
 int64_t count_of(const in_spec *s) {
@@ -91,6 +101,7 @@ static double *value_at(const char *name, sn_fn fn, void *ctx, int n, const in_s
   *count = sn_tensor_elements(y);
   sn_output(g, y, "y");
   sn_module *m = finish(g, name);
+  note_ops(m);
   double *moved[MAX_IN + 1] = {NULL}, *out;
   for (int k = 0; k < n; k++) {
     int64_t c = count_of(&s[k]);
@@ -180,14 +191,18 @@ bool case_wanted(const grad_case *c) {
   return !only || !strcmp(only, c->name);
 }
 
+void check_gradients_with(const grad_case *c, void *ctx, uint64_t seed) {
+  check_modes(c->name, c->fn, ctx, c->n, c->in, &seed, c->skip);
+  if (c->skip & (SKIP_SECOND | SKIP_REVERSE)) return;
+  under_test u = {c->fn, ctx};
+  check_modes(c->name, gradient_of, &u, c->n, c->in, &seed, c->skip);
+}
+
 void check_gradients(const grad_case *c) {
   if (!case_wanted(c)) return;
   uint64_t seed = 1;
   for (const char *p = c->name; *p; p++) seed = seed * 131 + (uint64_t)*p;
-  check_modes(c->name, c->fn, NULL, c->n, c->in, &seed, c->skip);
-  if (c->skip & (SKIP_SECOND | SKIP_REVERSE)) return;
-  under_test u = {c->fn, NULL};
-  check_modes(c->name, gradient_of, &u, c->n, c->in, &seed, c->skip);
+  check_gradients_with(c, NULL, seed);
 }
 
 void check_error(sn_graph *g, sn_status status, const char *text) {

@@ -32,12 +32,21 @@ void run_f64(const sn_module *m, int n, double *const *args, int n_out, double *
 double *draw(const in_spec *s, uint64_t *seed);
 int64_t count_of(const in_spec *s);
 
+/* A whole number in [lo, hi]; a real one in [0, 1). */
+int64_t pick(uint64_t *seed, int64_t lo, int64_t hi);
+double uniform(uint64_t *seed);
+
+/* Has a module of any case held the op? */
+bool op_was_seen(sn_opcode op);
+
 bool case_wanted(const grad_case *c);
 /* Forward against central differences, <Jv, w> against <v, J'w>, and (unless skipped) the same for the gradient
  * function itself. */
 void check_gradients(const grad_case *c);
+void check_gradients_with(const grad_case *c, void *ctx, uint64_t seed);
 /* vmap along axis 0 of any subset of the inputs against the function on each slice. */
 void check_batching(const grad_case *c);
+void check_batching_with(const grad_case *c, void *ctx, unsigned subset);
 /* A function and its context; gradient_of(that) is a scalar made of its gradients, so that derivatives of derivatives
  * can be checked. */
 typedef struct under_test {

@@ -46,6 +46,10 @@ static void check_batch_subset(const grad_case *c, unsigned subset, sn_fn fn, vo
   sn_module_destroy(m);
 }
 
+void check_batching_with(const grad_case *c, void *ctx, unsigned subset) {
+  if (!(c->skip & SKIP_BATCH)) check_batch_subset(c, subset, c->fn, ctx);
+}
+
 void check_batching(const grad_case *c) {
   if ((c->skip & SKIP_BATCH) || !case_wanted(c)) return;
   for (unsigned subset = 1; subset < 1u << c->n; subset++) check_batch_subset(c, subset, c->fn, NULL);

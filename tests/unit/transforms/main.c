@@ -10,7 +10,11 @@ int main(void) {
   add_control(s);
   add_linalg(s);
   add_api(s);
+  add_random(s);
+  add_collective(s);
+  add_coverage(s);
   SRunner *r = srunner_create(s);
+  srunner_set_fork_status(r, CK_NOFORK);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);
   srunner_free(r);

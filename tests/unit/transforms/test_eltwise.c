@@ -40,6 +40,7 @@ UNARY(f_tan, sn_tan(x))
 UNARY(f_tanh, sn_tanh(x))
 UNARY(f_square, sn_square(x))
 UNARY(f_flat, sn_mul(x, sn_add(sn_sign(x), sn_floor(sn_mul_c(x, 3)))))
+UNARY(f_flat_more, sn_mul(x, sn_add(sn_ceil(sn_mul_c(x, 3)), sn_add(sn_round_even(sn_mul_c(x, 3)), sn_round(sn_mul_c(x, 3))))))
 UNARY(f_relu, sn_relu(x))
 UNARY(f_gelu, sn_gelu(x))
 UNARY(f_gelu_tanh, sn_gelu_tanh(x))
@@ -101,6 +102,11 @@ FN(f_complex_abs) {
   UNUSED;
   out[0] = sn_abs(CX);
 }
+FN(f_complex_sign) {
+  UNUSED;
+  sn_tensor z = CX;
+  out[0] = both(sn_mul(sn_sign(z), z));
+}
 FN(f_complex_conj) {
   UNUSED;
   sn_tensor z = CX;
@@ -114,6 +120,15 @@ FN(map_body) {
 FN(f_map) {
   UNUSED;
   out[0] = sn_map_fn(map_body, NULL, 2, in);
+}
+FN(f_reduce_precision) { /* to all of f64's bits: differences see no steps */
+  UNUSED;
+  sn_attr a[2] = {sn_attr_int(SN_ATTR_EXPONENT_BITS, 11), sn_attr_int(SN_ATTR_MANTISSA_BITS, 52)};
+  out[0] = sn_sin(sn_op(g, SN_OP_REDUCE_PRECISION, NULL, 1, in, 2, a));
+}
+FN(f_domain) {
+  UNUSED;
+  out[0] = sn_sin(sn_op(g, SN_OP_DOMAIN, NULL, 1, in, 0, NULL));
 }
 FN(f_convert) {
   UNUSED;
@@ -152,6 +167,9 @@ static const grad_case cases[] = {
     {"tanh", f_tanh, 1, {R(-2, 2)}, 0},
     {"square", f_square, 1, {M}, 0},
     {"flat", f_flat, 1, {R(0.05, 0.3)}, 0},
+    {"flat, more", f_flat_more, 1, {R(0.18, 0.3)}, 0},
+    {"reduce-precision", f_reduce_precision, 1, {V}, 0},
+    {"domain", f_domain, 1, {V}, SKIP_BATCH},
     {"relu", f_relu, 1, {V}, SKIP_SECOND},
     {"gelu", f_gelu, 1, {R(-2, 2)}, 0},
     {"gelu_tanh", f_gelu_tanh, 1, {R(-2, 2)}, 0},
@@ -182,7 +200,8 @@ static const grad_case cases[] = {
     {"complex log", f_complex_log, 2, {R(0.5, 1), R(0.5, 1)}, 0},
     {"complex tanh", f_complex_tanh, 2, {V, V}, 0},
     {"complex sqrt", f_complex_sqrt, 2, {R(0.5, 1), V}, 0},
-    {"complex abs", f_complex_abs, 2, {R(0.5, 1), R(0.5, 1)}, SKIP_SECOND},
+    {"complex abs", f_complex_abs, 2, {R(0.5, 1), R(0.5, 1)}, 0},
+    {"complex sign", f_complex_sign, 2, {R(0.5, 1), R(-1, -0.5)}, 0},
     {"complex conj", f_complex_conj, 2, {V, V}, 0},
     {"map", f_map, 2, {M, M}, 0},
     {"convert", f_convert, 1, {V}, 0},
