@@ -236,7 +236,8 @@ static sn_status shape_tuple(sn_tx *p, const sn_shape **out) {
   if (elements == NULL || s == NULL) return sn_tx_memory(p);
   for (uint32_t i = 0; i < n; i++) elements[i] = p->stack.v[from + i];
   p->stack.n = from;
-  *s = (sn_shape){.type = SN_TYPE_TUPLE, .n_elements = (int)n, .elements = elements};
+  *s = (sn_shape){.type = SN_TYPE_TUPLE, .n_elements = (int)n, .elements = elements, .flat = n > 0};
+  for (size_t k = 0; k < n; k++) s->flat = s->flat && !sn_shape_is_tuple(elements[k]);
   *out = s;
   return SN_OK;
 }

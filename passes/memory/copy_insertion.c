@@ -17,6 +17,8 @@ typedef struct copier {
   sn_module *m;
   uint32_t *position; /* of instructions in their computation, by id: number() */
   uint32_t n_positions;
+  uint32_t *first_leaf; /* by instruction id: one more than the first leaf of a tuple that is a value of it; 0: none. repeated() */
+  uint32_t n_first;
 } copier;
 
 /* ---- rebuilding a value with copies of some leaves ---- */
@@ -96,6 +98,25 @@ static bool *flags(copier *x, const sn_shape *s, int64_t *n) {
 
 static bool is_token(const sn_shape *s) { return !sn_shape_is_array(s); }
 
+/* Sets copy[k] for each leaf that is the value of an earlier one too, where neither is copied already. */
+static sn_status repeated(copier *x, const sn_instr *tuple, int64_t n, bool *copy) {
+  uint32_t *next = SN_NEW_N(x->pc->scratch, uint32_t, n + 1); /* leaf + 1 of the same instruction */
+  if (x->n_first < x->m->n_ids) {
+    x->n_first = x->m->n_ids + x->m->n_ids / 2 + 64;
+    x->first_leaf = SN_NEW_N(x->pc->scratch, uint32_t, x->n_first);
+  }
+  if (!next || !x->first_leaf) return sn_out_of_memory(x->pc->diag, (size_t)n * sizeof *next);
+  for (int k = 0; k < n; k++) {
+    sn_leaf_value v = sn_leaf_source(tuple, k);
+    if (is_token(sn_shape_leaf(tuple->shape, k))) continue;
+    for (uint32_t e = x->first_leaf[v.instr->id]; e && !copy[k]; e = next[e - 1]) copy[k] = !copy[e - 1] && sn_leaf_source(tuple, (int)e - 1).leaf == v.leaf;
+    next[k] = x->first_leaf[v.instr->id];
+    x->first_leaf[v.instr->id] = (uint32_t)k + 1;
+  }
+  for (int k = 0; k < n; k++) x->first_leaf[sn_leaf_source(tuple, k).instr->id] = 0;
+  return SN_OK;
+}
+
 /* ---- what a value is ---- */
 
 /* May not be written to: its memory is somebody else's. */
@@ -115,7 +136,7 @@ static sn_status number(copier *x, const sn_computation *c) {
 
 /* Last position at which anything reads leaf `leaf` of i, looking through renames; UINT32_MAX: it reaches the root. Stack of (instr, leaf) pairs. */
 static uint32_t last_read(copier *x, const sn_instr *i, int leaf, const sn_instr *except) {
-  uint32_t last = 0, n = 0, cap = i->parent->n_instrs * 2 + 8;
+  uint32_t last = 0, n = 0, cap = 64;
   sn_leaf_value *stack = sn_alloc_zero(cap, sizeof *stack);
   if (!stack) return UINT32_MAX; /* as if it were read for ever: a copy too many, never one too few */
   stack[n++] = (sn_leaf_value){i, leaf};
@@ -144,8 +165,13 @@ static uint32_t last_read(copier *x, const sn_instr *i, int leaf, const sn_instr
           continue;
       }
       if (n == cap) {
-        last = UINT32_MAX;
-        break;
+        sn_leaf_value *wider = sn_realloc(stack, 2 * (size_t)cap * sizeof *stack);
+        if (!wider) {
+          sn_free(stack);
+          return UINT32_MAX;
+        }
+        stack = wider;
+        cap *= 2;
       }
       stack[n++] = next;
     }
@@ -182,11 +208,8 @@ static sn_status before_loop(copier *x, sn_instr *w) {
     sn_leaf_value v = sn_leaf_source(init, k);
     if (is_token(sn_shape_leaf(w->shape, k))) continue;
     copy[k] = is_foreign(v.instr) || last_read(x, v.instr, v.leaf, NULL) > x->position[w->id];
-    for (int e = 0; e < k && !copy[k]; e++) {
-      sn_leaf_value other = sn_leaf_source(init, e);
-      copy[k] = other.instr == v.instr && other.leaf == v.leaf;
-    }
   }
+  SN_TRY(repeated(x, init, n, copy));
   if (!any(copy, n)) return SN_OK;
   SN_TRY(copied(x, init, w, copy, &fixed));
   sn_instr_set_operand(w, 0, fixed);
@@ -204,11 +227,8 @@ static sn_status inside_loop(copier *x, sn_computation *body) {
     sn_leaf_value v = sn_leaf_source(root, k);
     if (is_token(sn_shape_leaf(root->shape, k)) || (v.instr == param && v.leaf == k)) continue;
     copy[k] = is_foreign(v.instr) || !may_overwrite(x, v, param, k, root);
-    for (int e = 0; e < k && !copy[k]; e++) {
-      sn_leaf_value other = sn_leaf_source(root, e);
-      copy[k] = other.instr == v.instr && other.leaf == v.leaf;
-    }
   }
+  SN_TRY(repeated(x, root, n, copy));
   if (!any(copy, n)) return SN_OK;
   /* A copy from one state element to another must not be overtaken by the write of a third: exchanged elements are copied twice, first aside. */
   bool *aside = flags(x, root->shape, &n);
@@ -253,26 +273,23 @@ static sn_status at_root(copier *x, sn_computation *c, const bool *also) {
     sn_leaf_value v = sn_leaf_source(root, k);
     if (is_token(sn_shape_leaf(root->shape, k))) continue;
     copy[k] = also ? also[k] : is_foreign(v.instr);
-    for (int e = 0; e < k && !copy[k]; e++) {
-      sn_leaf_value other = sn_leaf_source(root, e);
-      copy[k] = other.instr == v.instr && other.leaf == v.leaf;
-    }
   }
+  SN_TRY(repeated(x, root, n, copy));
   if (!any(copy, n)) return SN_OK;
   SN_TRY(copied(x, root, NULL, copy, &fixed));
   sn_computation_set_root(c, fixed);
   return SN_OK;
 }
 
-/* Argument leaf that result leaf k shares; NULL: none. */
-static const sn_instr *shared_argument(const sn_module *m, int k, int *leaf) {
-  for (int64_t a = 0; a < m->n_aliases; a++) {
-    if (sn_leaf_at(m->entry->root->shape, m->aliases[a].output_index) != k) continue;
+/* Argument leaf that each of the n result leaves shares; instr NULL: none. The first alias of a leaf counts. */
+static sn_leaf_value *shared_arguments(copier *x, int64_t n) {
+  const sn_module *m = x->m;
+  sn_leaf_value *v = SN_NEW_N(x->pc->scratch, sn_leaf_value, n + 1);
+  for (int64_t a = m->n_aliases; v && a-- > 0;) {
     const sn_instr *p = m->entry->params[m->aliases[a].operand];
-    *leaf = sn_leaf_at(p->shape, m->aliases[a].operand_index);
-    return p;
+    v[sn_leaf_at(m->entry->root->shape, m->aliases[a].output_index)] = (sn_leaf_value){p, sn_leaf_at(p->shape, m->aliases[a].operand_index)};
   }
-  return NULL;
+  return v;
 }
 
 static sn_status at_entry(copier *x) {
@@ -280,11 +297,13 @@ static sn_status at_entry(copier *x) {
   sn_computation *c = x->m->entry;
   bool *copy = flags(x, c->root->shape, &n);
   if (!copy) return sn_out_of_memory(x->pc->diag, (size_t)n);
+  sn_leaf_value *shared = shared_arguments(x, n);
+  if (!shared) return sn_out_of_memory(x->pc->diag, (size_t)n * sizeof *shared);
   SN_TRY(number(x, c));
   for (int k = 0; k < n; k++) {
-    int leaf = 0;
     sn_leaf_value v = sn_leaf_source(c->root, k);
-    const sn_instr *p = shared_argument(x->m, k, &leaf);
+    const sn_instr *p = shared[k].instr;
+    int leaf = shared[k].leaf;
     if (p && v.instr == p && v.leaf == leaf) continue; /* passed through in place */
     copy[k] = is_foreign(v.instr) || (p && !may_overwrite(x, v, p, leaf, c->root));
     /* What a loop or branch gives was written long before it ended: not in a place that may still be read then. */
@@ -295,7 +314,7 @@ static sn_status at_entry(copier *x) {
 
 sn_status sn_pass_copy_insertion(sn_pass_ctx *pc, sn_module *m) {
   sn_call_graph g;
-  copier x = {pc, m, NULL, 0};
+  copier x = {pc, m, NULL, 0, NULL, 0};
   SN_TRY(sn_call_graph_build(pc->scratch, m, &g));
   SN_FOR_COMPUTATIONS(c, m) {
     if (g.in_fusion[c->id] || g.is_applied[c->id]) continue;

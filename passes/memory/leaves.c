@@ -8,6 +8,7 @@
 
 int sn_leaf_offset(const sn_shape *tuple, int64_t index) {
   int at = 0;
+  if (tuple->flat) return (int)index;
   for (int64_t k = 0; k < index; k++) at += (int)sn_shape_leaves(tuple->elements[k]);
   return at;
 }
@@ -36,7 +37,8 @@ sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf) {
   for (;;) {
     switch (i->op) {
       case SN_OP_TUPLE: {
-        uint32_t k = 0;
+        uint32_t k = i->shape->flat ? (uint32_t)leaf : 0;
+        if (i->shape->flat) leaf = 0;
         while (leaf >= sn_shape_leaves(sn_operand_shape(i, k))) leaf -= (int)sn_shape_leaves(sn_operand_shape(i, k++));
         i = sn_instr_operand(i, k);
         break;

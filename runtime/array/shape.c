@@ -43,6 +43,8 @@ const sn_shape *sn_shape_tuple(sn_arena *a, int n, const sn_shape *const *elemen
   if (!s) return NULL;
   s->n_elements = n;
   if (n == 0) return s;
+  s->flat = true;
+  for (int k = 0; k < n; k++) s->flat = s->flat && !sn_shape_is_tuple(elements[k]);
   s->elements = sn_arena_copy(a, elements, (size_t)n * sizeof *elements);
   return s->elements ? s : NULL;
 }
@@ -225,6 +227,7 @@ void sn_shape_physical_strides(const sn_shape *s, int64_t *strides) {
 
 int64_t sn_shape_leaves(const sn_shape *s) {
   if (!sn_shape_is_tuple(s)) return 1;
+  if (s->flat) return s->n_elements;
   int64_t n = 0;
   for (int i = 0; i < s->n_elements; i++) n += sn_shape_leaves(s->elements[i]);
   return n;
@@ -241,6 +244,7 @@ static const sn_shape *leaf_at(const sn_shape *s, int64_t *index) {
 }
 
 const sn_shape *sn_shape_leaf(const sn_shape *s, int64_t index) {
+  if (s->flat) return index >= 0 && index < s->n_elements ? s->elements[index] : NULL;
   return index < 0 ? NULL : leaf_at(s, &index);
 }
 

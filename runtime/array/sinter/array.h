@@ -109,6 +109,7 @@ typedef struct sn_shape {
   int n_elements;               /* tuples */
   const struct sn_shape *const *elements;
   bool buffer;                  /* b(shape) */
+  bool flat;                    /* a tuple none of whose elements is a tuple; derived, and false says nothing: leaves are then counted one by one */
 } sn_shape;
 
 const sn_shape *sn_shape_array(sn_arena *a, sn_type t, int rank, const int64_t *dims); /* static, no layout; NULL: out of memory */
