@@ -116,14 +116,34 @@ sn_status sn_module_sort(sn_diag *d, sn_module *m) {
 
 /* ---- call graph ---- */
 
-static void spread_fusion(const sn_module *m, sn_call_graph *g) {
-  for (const sn_computation *c = m->last; c; c = c->prev) { /* callers first */
+/* Instructions that call, callees' before callers': the one walk over the module, whose instructions lie far apart in memory. */
+typedef struct call_list { sn_instr **v; size_t n, cap; } call_list;
+
+static sn_status find_calls(sn_arena *a, const sn_module *m, call_list *l) {
+  SN_FOR_COMPUTATIONS(c, m) {
     SN_FOR_INSTRS(i, c) {
-      for (uint16_t k = 0; k < i->n_called; k++) {
-        uint32_t id = i->called[k]->id;
-        g->in_fusion[id] |= i->op == SN_OP_FUSION || g->in_fusion[c->id];
-        g->is_applied[id] |= !sn_op_has(i->op, SN_T_CALLS);
+      if (!i->n_called) continue;
+      if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 64;
+        sn_instr **wider = SN_NEW_N(a, sn_instr *, cap);
+        if (!wider) return SN_ERR_MEMORY;
+        if (l->n) memcpy(wider, l->v, l->n * sizeof *wider);
+        l->v = wider;
+        l->cap = cap;
       }
+      l->v[l->n++] = i;
+    }
+  }
+  return SN_OK;
+}
+
+static void spread_fusion(const call_list *l, sn_call_graph *g) {
+  for (size_t at = l->n; at-- > 0;) { /* callers first */
+    const sn_instr *i = l->v[at];
+    for (uint16_t k = 0; k < i->n_called; k++) {
+      uint32_t id = i->called[k]->id;
+      g->in_fusion[id] |= i->op == SN_OP_FUSION || g->in_fusion[i->parent->id];
+      g->is_applied[id] |= !sn_op_has(i->op, SN_T_CALLS);
     }
   }
 }
@@ -131,29 +151,27 @@ static void spread_fusion(const sn_module *m, sn_call_graph *g) {
 sn_status sn_call_graph_build(sn_arena *a, const sn_module *m, sn_call_graph *out) {
   memset(out, 0, sizeof *out);
   uint32_t n = m->n_comp_ids;
+  call_list l = {0};
   out->n = n;
   out->n_callers = SN_NEW_N(a, uint32_t, n + 1);
   out->callers = SN_NEW_N(a, sn_instr **, n + 1);
   out->in_fusion = SN_NEW_N(a, bool, n + 1);
   out->is_applied = SN_NEW_N(a, bool, n + 1);
   if (!out->n_callers || !out->callers || !out->in_fusion || !out->is_applied) return SN_ERR_MEMORY;
-  SN_FOR_COMPUTATIONS(c, m) {
-    SN_FOR_INSTRS(i, c) {
-      for (uint16_t k = 0; k < i->n_called; k++) out->n_callers[i->called[k]->id]++;
-    }
+  SN_TRY(find_calls(a, m, &l));
+  for (size_t at = 0; at < l.n; at++) {
+    for (uint16_t k = 0; k < l.v[at]->n_called; k++) out->n_callers[l.v[at]->called[k]->id]++;
   }
   SN_FOR_COMPUTATIONS(c, m) {
     if (!(out->callers[c->id] = SN_NEW_N(a, sn_instr *, out->n_callers[c->id] + 1))) return SN_ERR_MEMORY;
     out->n_callers[c->id] = 0;
   }
-  SN_FOR_COMPUTATIONS(c, m) {
-    SN_FOR_INSTRS(i, c) {
-      for (uint16_t k = 0; k < i->n_called; k++) {
-        uint32_t id = i->called[k]->id;
-        out->callers[id][out->n_callers[id]++] = i;
-      }
+  for (size_t at = 0; at < l.n; at++) {
+    for (uint16_t k = 0; k < l.v[at]->n_called; k++) {
+      uint32_t id = l.v[at]->called[k]->id;
+      out->callers[id][out->n_callers[id]++] = l.v[at];
     }
   }
-  spread_fusion(m, out);
+  spread_fusion(&l, out);
   return SN_OK;
 }
