@@ -137,11 +137,11 @@ static sn_status print_remat(sn_diag *d, sn_arena *a, const sn_plan *p, double u
   half.remarks = NULL;
   half.after = NULL;
   SN_TRY(sn_module_clone(before, &m));
-  sn_status s = sn_pipeline_run(d, m, pipeline, &half, NULL);
+  sn_status s = sn_pipeline_run(NULL, m, pipeline, &half, NULL); /* that it may not get there is no warning here */
   if (s == SN_OK) s = sn_plan_make(d, a, m, &less);
   if (s == SN_OK) {
     sn_cost_of_computation(o->target, m->entry, &c);
-    if (less.arena_bytes < p->arena_bytes) {
+    if (less.arena_bytes < p->arena_bytes && p->live_bytes > 0) {
       sn_str_printf(to, "recomputing would save up to %lld bytes for %.3g times the modelled time: --memory-limit=%lld\n", (long long)(p->arena_bytes - less.arena_bytes), us > 0 ? c.us / us : 1,
                     (long long)less.arena_bytes);
     } else {

@@ -18,7 +18,7 @@
 #include "liveness.h"
 #include "sinter/cost.h"
 
-enum { MAX_ROUNDS = 24, MAX_SLICE = 512, MAX_STEPS = 4, SMALL_SHARE = 8, KEPT_LONGER = 3 };
+enum { MAX_ROUNDS = 24, MAX_SLICE = 512, MAX_STEPS = 4, SMALL_SHARE = 8, KEPT_LONGER = 3, MAX_IDLE = 4 };
 static const double FREE_SHARE = 0.02;                 /* of the step's time, without a limit */
 static const int64_t WORTH_BYTES = INT64_C(256) << 20; /* no recomputation without a limit below this peak */
 
@@ -34,6 +34,7 @@ typedef struct rematerialiser {
   sn_liveness l;
   uint32_t *last_read;  /* by value: position; UINT32_MAX: for ever */
   uint32_t *next_read;  /* by value: first position from the peak on; UINT32_MAX: none */
+  bool *held;           /* by value: something made again in this round reads it, so that it waits for the next */
   uint32_t *gone_at;    /* by position of a parameter: the first writer of what lies over it; UINT32_MAX: none */
   uint32_t peak_at;
   int64_t peak;
@@ -68,12 +69,13 @@ static sn_status look(rematerialiser *r) {
   uint32_t *order = SN_NEW_N(r->pc->scratch, uint32_t, r->l.n + 1), *left = SN_NEW_N(r->pc->scratch, uint32_t, r->l.n_values + 1);
   r->last_read = SN_NEW_N(r->pc->scratch, uint32_t, r->l.n_values + 1);
   r->next_read = SN_NEW_N(r->pc->scratch, uint32_t, r->l.n_values + 1);
+  r->held = SN_NEW_N(r->pc->scratch, bool, r->l.n_values + 1);
   r->gone_at = SN_NEW_N(r->pc->scratch, uint32_t, r->l.n + 1);
   r->n_ids = r->m->n_ids;
   r->in_slice = SN_NEW_N(r->pc->scratch, uint8_t, r->n_ids + 1);
   r->busy = SN_NEW_N(r->pc->scratch, bool, r->n_ids + 1);
   r->copy = SN_NEW_N(r->pc->scratch, sn_instr *, r->n_ids + 1);
-  if (!order || !left || !r->last_read || !r->next_read || !r->gone_at || !r->in_slice || !r->busy || !r->copy) return no_memory(r);
+  if (!order || !left || !r->last_read || !r->next_read || !r->held || !r->gone_at || !r->in_slice || !r->busy || !r->copy) return no_memory(r);
   for (uint32_t k = 0; k < r->l.n; k++) order[k] = k;
   r->peak = sn_liveness_peak(&r->l, order, left, &r->peak_at);
   for (uint32_t k = 0; k < r->l.n; k++) {
@@ -95,6 +97,12 @@ static sn_status look(rematerialiser *r) {
 static const sn_instr *body_result(const sn_instr *fusion, int leaf) {
   const sn_instr *root = fusion->called[0]->root;
   return root->op == SN_OP_TUPLE ? sn_instr_operand(root, (uint32_t)leaf) : root;
+}
+
+/* The new reader is not in the tables: were the value made again for its old readers alone, it would have to be made for this one too. */
+static void hold(rematerialiser *r, sn_leaf_value s) {
+  uint32_t k = s.instr->id < r->n_ids ? r->l.position[s.instr->id] : 0;
+  if (s.instr->id < r->n_ids && r->l.first_value[k] != r->l.first_value[k + 1]) r->held[r->l.first_value[k] + (uint32_t)s.leaf] = true;
 }
 
 /* Is the value in memory at `reader` anyway, or nearly so long (its other readers may stand just in front), or too small to mind? */
@@ -224,11 +232,15 @@ static sn_status operand_again(rematerialiser *r, const sn_instr *fusion, const 
   sn_builder_init_at(&b, r->pc->diag, at);
   if (i->op != SN_OP_PARAMETER) {
     *out = sn_build_get(&b, (sn_instr *)fusion, leaf_of(fusion, i));
+    hold(r, (sn_leaf_value){fusion, leaf_of(fusion, i)});
     return *out ? SN_OK : b.status;
   }
   *out = sn_instr_operand(fusion, (uint32_t)sn_instr_int(i, SN_ATTR_PARAMETER_NUMBER));
   sn_leaf_value v = sn_leaf_source(*out, 0);
-  if (is_there(r, v, reader, bytes)) return SN_OK;
+  if (is_there(r, v, reader, bytes)) {
+    hold(r, v);
+    return SN_OK;
+  }
   const sn_shape *as = (*out)->shape;
   SN_TRY(make_again(r, v.instr, v.leaf, reader, bytes, depth - 1, out));
   if (sn_shape_equal(as, (*out)->shape, 0)) return SN_OK;
@@ -370,7 +382,7 @@ static sn_status one_round(rematerialiser *r, bool *any) {
     }
     candidate c = v[best];
     v[best] = v[--n];
-    if (r->spent_us + c.us > r->budget_us) continue;
+    if (r->spent_us + c.us > r->budget_us || r->held[c.value]) continue;
     if (!sn_pass_may(r->pc)) break;
     over -= r->l.values[c.value].bytes;
     SN_TRY(apply(r, &c));
@@ -392,20 +404,22 @@ sn_status sn_pass_remat(sn_pass_ctx *pc, sn_module *m) {
   memset(&r, 0, sizeof r);
   r.pc = pc;
   r.m = m;
-  /* One part in 32 is left to the gaps of the packing. */
-  r.limit = pc->options && pc->options->memory_limit > 0 ? pc->options->memory_limit - pc->options->memory_limit / 32 : 0;
+  /* One part in 16 is left to the gaps of the packing. */
+  r.limit = pc->options && pc->options->memory_limit > 0 ? pc->options->memory_limit - pc->options->memory_limit / 16 : 0;
   SN_TRY(look(&r));
   if (r.peak <= (r.limit ? r.limit : WORTH_BYTES)) return SN_OK;
   sn_cost_of_computation(pc->target, m->entry, &step);
   r.steps = MAX_STEPS;
   r.budget_us = r.limit ? 1e30 : FREE_SHARE * step.us;
+  int idle = 0; /* rounds without gain */
   for (int round = 0; round < MAX_ROUNDS && r.peak > r.limit; round++) {
     bool any = false;
     int64_t before = r.peak;
     SN_TRY(one_round(&r, &any));
     if (!any) break;
     SN_TRY(look(&r));
-    if (r.peak >= before && round > 2) break;
+    idle = r.peak >= before ? idle + 1 : 0;
+    if (idle == MAX_IDLE) break;
   }
   report_limit(&r);
   return SN_OK;
