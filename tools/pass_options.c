@@ -85,12 +85,48 @@ static bool is_word(const char *word, size_t n, const char *name) {
   return name && strlen(name) == n && memcmp(word, name, n) == 0;
 }
 
+/* The instruction that the fusion of `name` stands for: what it was done into by the fusion pass, step by step; itself where it was into nothing. */
+static const char *home_of(const sn_remarks *all, const char *name, size_t n, char *to, size_t cap) {
+  if (n && *name == '%') name++, n--;
+  snprintf(to, cap, "%.*s", (int)n, name);
+  for (int step = 0; step < 8; step++) {
+    const sn_remark *into = NULL;
+    for (size_t i = 0; i < sn_remarks_count(all) && !into; i++) {
+      const sn_remark *r = sn_remarks_get(all, i);
+      if (r->pass == SN_PASS_fusion && r->verdict == SN_DONE && r->subject && r->object && strcmp(r->subject, to) == 0) into = r;
+    }
+    if (!into) break;
+    snprintf(to, cap, "%s", into->object);
+  }
+  return to;
+}
+
+static bool is_known(const sn_remarks *all, const char *name) {
+  for (size_t i = 0; i < sn_remarks_count(all); i++) {
+    const sn_remark *r = sn_remarks_get(all, i);
+    if (r->pass == SN_PASS_fusion && ((r->subject && strcmp(r->subject, name) == 0) || (r->object && strcmp(r->object, name) == 0))) return true;
+  }
+  return false;
+}
+
+/* Did both end in one fusion, whatever was said about the pair itself? */
+static void print_common_home(const char *a, size_t na, const char *b, bool json, const sn_remarks *all) {
+  char x[256], y[256];
+  home_of(all, a, na, x, sizeof x);
+  home_of(all, b, strlen(b), y, sizeof y);
+  if (strcmp(x, y) != 0 || !is_known(all, x)) return;
+  if (na && *a == '%') a++, na--;
+  if (json) fprintf(stderr, "{\"together_in\": \"%s\"}\n", x);
+  else fprintf(stderr, "%.*s and %s run in one fusion, that of %s\n", (int)na, a, b, x);
+}
+
 /* Remarks about the pair, in either order; without any, those about one of the two say at least what became of it. */
 static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_remarks *all) {
   const char *comma = strchr(pair, ',');
   if (!comma) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--why-not-fused wants two instruction names: A,B");
   size_t na = (size_t)(comma - pair), nb = strlen(comma + 1), n_found = 0;
   const char *b = comma + 1;
+  print_common_home(pair, na, *b == '%' ? b + 1 : b, json, all);
   for (int round = 0; round < 2 && n_found == 0; round++) {
     for (size_t i = 0; i < sn_remarks_count(all); i++) {
       const sn_remark *r = sn_remarks_get(all, i);
@@ -98,6 +134,7 @@ static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_re
       if (round == 0 ? !((sa && ob) || (sb && oa)) : !(sa || sb || oa || ob)) continue;
       n_found++;
       print_line(r, json);
+      if (!json && r->verdict == SN_REFUSED) fprintf(stderr, "  %s: %s\n", sn_reason_text(r->reason), sn_reason_meaning(r->reason));
     }
   }
   if (!n_found) fprintf(stderr, "no pass decided anything about %.*s or %s\n", (int)na, pair, b);

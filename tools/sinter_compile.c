@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "pass_options.h"
 #include "sinter/compiler.h"
+#include "sinter/target.h"
 #include "source.h"
 
 static const sn_option own[] = {
@@ -13,6 +14,7 @@ static const sn_option own[] = {
     {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
     {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin and resources)", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
+    {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation would save", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to compile on; 0: SINTER_THREADS, else every CPU of this process", 0, 1024},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
@@ -62,6 +64,25 @@ static sn_status write(sn_diag *d, const sn_options *o, const sn_program *p, con
   return sn_file_write(d, to, text, strlen(text));
 }
 
+/* Of the module behind the pipeline, which the compiler keeps to itself. */
+static sn_status print_memory(sn_diag *d, const sn_compile_options *c, const sn_module *m) {
+  sn_arena *a;
+  sn_target target;
+  sn_module *copy = NULL;
+  sn_pass_options o = c->passes;
+  SN_TRY(sn_arena_create(&a));
+  sn_status s = sn_target_find(d, a, c->target ? c->target : "native", &target);
+  if (s == SN_OK) s = sn_module_clone(m, &copy);
+  const char *pipeline = strcmp(c->engine, "op-by-op") == 0 ? c->engine : target.kind == SN_TARGET_CUDA ? "cuda" : "cpu";
+  o.target = &target;
+  o.remarks = NULL;
+  if (s == SN_OK) s = sn_pipeline_run(d, copy, pipeline, &o, NULL);
+  if (s == SN_OK) s = sn_print_memory(d, copy, pipeline, m, &o);
+  sn_module_destroy(copy);
+  sn_arena_destroy(a);
+  return s;
+}
+
 static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_module *m, sn_pool *pool) {
   static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", NULL};
   sn_compile_options c;
@@ -76,6 +97,7 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.keep_texts = true;
   sn_status s = sn_compile(d, m, &c, &p, &r);
   if (s == SN_OK) s = write(d, o, p, &r);
+  if (s == SN_OK && sn_opt_flag(o, "memory")) s = print_memory(d, &c, m);
   sn_compile_report_finish(&r);
   sn_program_release(p);
   return s;
