@@ -191,7 +191,9 @@ static bool run_pipeline(const sn_module *m, check *c) {
   sn_module *copy = NULL;
   sn_pass_options o;
   sn_pass_options_init(&o);
+  static const char *const layouts[] = {"auto", "nhwc", "nchw"};
   o.numeric = c->o->numeric;
+  o.layout = layouts[c->o->seed % 3];
   o.verify_each = true;
   o.after = after;
   o.after_ctx = c;

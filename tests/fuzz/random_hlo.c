@@ -218,6 +218,31 @@ static sn_instr *g_self_dot(gen *g) {
   sn_dot_dims d = {0, 1, NULL, NULL, &c, &c};
   return sn_build_dot(&g->b, x, mate(g, x), &d, SN_TYPE_F32);
 }
+/* A convolution of images in either layout by a kernel in either, with what stands around one: an activation, a norm over channels, a pool. Values here have three
+ * dimensions at most: pixels become one. */
+static sn_instr *g_convolution(gen *g) {
+  static const int64_t last[2] = {1, 2}, first[2] = {2, 3}, leading[2] = {0, 1};
+  bool nhwc = coin(g), hwio = coin(g);
+  int64_t n = 1 + below(g, 2), h = 3 + below(g, 4), w = 3 + below(g, 4), c = 1 + below(g, 4), o = 1 + below(g, 4), k = 1 + below(g, 3);
+  const int64_t image[4] = {n, nhwc ? h : c, nhwc ? w : h, nhwc ? c : w}, kernel[4] = {hwio ? k : o, hwio ? k : c, hwio ? c : k, hwio ? o : k};
+  sn_window_dim pixels[2] = {{k, 1 + below(g, 2), below(g, 2), below(g, 2), 1, 1, false}, {k, 1, below(g, 2), below(g, 2), 1, 1, false}};
+  sn_window window = {2, pixels};
+  sn_conv_dims dims = {2, 0, nhwc ? 3 : 1, hwio ? 2 : 1, hwio ? 3 : 0, 0, nhwc ? 3 : 1, nhwc ? last : first, hwio ? leading : first, nhwc ? last : first, 4, 4, 4};
+  sn_instr *x = parameter(g, SN_TYPE_F32, 4, image), *f = x ? parameter(g, SN_TYPE_F32, 4, kernel) : NULL;
+  sn_instr *y = f ? sn_build_convolution(&g->b, coin(g) ? sn_build_unary(&g->b, SN_OP_TANH, x) : x, f, &window, &dims, 1, 1) : NULL;
+  int64_t channel = nhwc ? 3 : 1;
+  if (!y) return NULL;
+  if (coin(g)) y = sn_build_binary(&g->b, SN_OP_MAXIMUM, y, splat(g, y->shape));
+  sn_instr *scale = y && coin(g) ? parameter(g, SN_TYPE_F32, 1, &o) : NULL;
+  if (scale) y = sn_build_binary(&g->b, SN_OP_MULTIPLY, y, sn_build_broadcast(&g->b, scale, 4, y->shape->dims, 1, &channel));
+  if (!y) return NULL;
+  if (coin(g)) {
+    const int64_t over[3] = {0, nhwc ? 1 : 2, nhwc ? 2 : 3};
+    return sn_build_reduce_sum(&g->b, y, 3, over);
+  }
+  const int64_t flat[3] = {n, nhwc ? y->shape->dims[1] * y->shape->dims[2] : o, nhwc ? o : y->shape->dims[2] * y->shape->dims[3]};
+  return sn_build_reshape(&g->b, y, 3, flat);
+}
 static sn_instr *g_dynamic_slice(gen *g) {
   sn_instr *x = pick(g), *starts[4];
   int64_t sizes[4];
@@ -249,7 +274,7 @@ static sn_instr *g_call(gen *g);
 static sn_instr *g_branch(gen *g);
 static sn_instr *g_loop(gen *g);
 static const row rows[] = {g_parameter, g_constant,  g_iota,   g_unary,       g_negate,  g_binary, g_binary,  g_binary,        g_logic, g_compare, g_select, g_convert,
-                           g_broadcast, g_broadcast, g_reshape, g_reshape,     g_transpose, g_slice, g_pad,    g_concatenate,   g_reverse, g_reduce, g_dot,   g_dot,
+                           g_broadcast, g_broadcast, g_reshape, g_reshape,     g_transpose, g_slice, g_pad,    g_concatenate,   g_reverse, g_reduce, g_dot,   g_dot, g_convolution,
                            g_self_dot,  g_dynamic_slice, g_clamp, g_tuple, g_again, g_call, g_branch, g_loop};
 
 static void grow(gen *g, int n) {
