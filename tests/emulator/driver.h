@@ -59,6 +59,7 @@ typedef struct cu_function_st emu_handle; /* an emu_function in the driver's eye
 
 /* Counters of a kernel, kept beyond its module's life. */
 typedef struct emu_row_of_report { char name[160]; emu_counters counters; } emu_row_of_report;
+enum { EMU_MAX_ROWS = 4096 }; /* the last one takes what comes beyond: a table that needs no end when the library is closed */
 
 typedef struct emu_driver {
   bool initialised;
@@ -66,8 +67,8 @@ typedef struct emu_driver {
   cu_result sticky;     /* after a fault every call that asks the device fails until the context is gone */
   char fault[600];
   uint64_t n_launches, n_allocs, n_modules;
-  emu_row_of_report *rows;
-  uint32_t n_rows, rows_cap;
+  emu_row_of_report rows[EMU_MAX_ROWS];
+  uint32_t n_rows;
 } emu_driver;
 extern emu_driver emu_the_driver;
 

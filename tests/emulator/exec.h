@@ -9,9 +9,7 @@
 #include "emu.h"
 
 /* Lanes of one instruction never overlap but in the same place. */
-#if defined(__clang__)
-#define EMU_EACH_LANE _Pragma("clang loop vectorize(enable)")
-#elif defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__clang__)
 #define EMU_EACH_LANE _Pragma("GCC ivdep")
 #else
 #define EMU_EACH_LANE

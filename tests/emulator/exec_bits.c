@@ -58,10 +58,11 @@ static inline u64 field(u64 x, u32 y, u32 z, u32 width, bool is_signed) {
   for (u32 k = 0; k < width; k++) r |= (k < n && at + k < width ? (x >> (at + k)) & 1 : sign) << k;
   return r;
 }
+static inline u64 low_bits(u32 n) { return n >= 64 ? ~0ull : (1ull << n) - 1; }
 static inline u64 insert(u64 x, u64 into, u32 y, u32 z, u32 width) {
-  u32 at = y & 255, n = z & 255;
-  for (u32 k = 0; k < n && at + k < width; k++) into = (into & ~(1ull << (at + k))) | (((x >> k) & 1) << (at + k));
-  return into;
+  u32 at = y & 255;
+  u64 m = at >= width ? 0 : low_bits(z & 255) << (at & 63);
+  return (into & ~m) | ((x << (at & 63)) & m); /* beyond the width: cut off by the result's type */
 }
 EMU_3(bfe_u32, u32, u32, u32, u32, field(x, y, z, 32, false))
 EMU_3(bfe_s32, u32, u32, u32, u32, field(x, y, z, 32, true))

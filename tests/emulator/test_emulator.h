@@ -26,6 +26,6 @@ bool test_execute(const char *text, test_run *r);
 /* Checks of SINTER_EMU_CHECK for what follows. */
 void test_checks(const char *checks);
 
-Suite *ptx_suite(void), *instruction_suite(void), *warp_suite(void), *check_suite(void), *product_suite(void), *driver_suite(void);
+Suite *ptx_suite(void), *instruction_suite(void), *warp_suite(void), *check_suite(void), *product_suite(void), *driver_suite(void), *runtime_suite(void);
 
 #endif

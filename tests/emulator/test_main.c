@@ -54,6 +54,7 @@ int main(void) {
   srunner_add_suite(r, check_suite());
   srunner_add_suite(r, product_suite());
   srunner_add_suite(r, driver_suite());
+  srunner_add_suite(r, runtime_suite());
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);
   srunner_free(r);

@@ -4,6 +4,7 @@
  *   numeric-engines --table        every elementwise op, reduction and movement x every element type x shapes: odd sizes, none, scalars
  *   numeric-engines --seeds=A:N    programs of the generator
  *   numeric-engines FILE…          modules, apart from each other by `// -----`
+ *   numeric-engines --device=cuda … the same on the device that SINTER_LIBCUDA's driver offers; each program runs twice in one context (the second time as a graph)
  *
  * Each program runs fused and op by op; with one and with two threads to the same bits; and agrees with the interpreter:
  *   integers     by bits
@@ -17,7 +18,11 @@
 #include "engines.h"
 #include "oracle.h"
 #include "sinter/compiler.h"
+#include "sinter/device.h"
+#include "sinter/gpu.h"
 #include "sinter/text.h"
+
+static const char *device_target; /* NULL: this machine's CPU */
 
 static const char *const engine_names[] = {"fused", "op-by-op"};
 
@@ -95,6 +100,10 @@ static sn_status run_program(sn_diag *d, const sn_module *m, sn_program *p, sn_p
   sn_status s = results ? sn_context_create(d, p, &o, &c) : SN_ERR_MEMORY;
   for (uint32_t k = 0; k < m->entry->n_params; k++) sn_array_retain(args[k]); /* not unique: donated ones are copied */
   if (s == SN_OK) s = sn_context_call(d, c, args, results);
+  if (s == SN_OK && pool && device_target) {
+    for (uint32_t k = 0; k < n; k++) sn_array_release(results[k]);
+    s = sn_context_call(d, c, args, results);
+  }
   for (uint32_t k = 0; k < m->entry->n_params; k++) sn_array_release(args[k]);
   if (s == SN_OK && !(*out = as_value(m, p, results))) s = SN_ERR_MEMORY;
   for (uint32_t k = 0; results && k < n; k++) sn_array_release(results[k]);
@@ -112,10 +121,11 @@ static bool compare_engine(const char *name, const char *engine, const sn_module
   if (sn_diag_create(&d) != SN_OK) return false;
   sn_compile_options_init(&o);
   o.engine = engine;
+  o.target = device_target;
   o.pool = pool;
   if (sn_compile(d, m, &o, &p, NULL) != SN_OK) explain(name, engine, d, "does not compile", t);
   else if (run_program(d, m, p, NULL, args, &one) != SN_OK || run_program(d, m, p, pool, args, &two) != SN_OK) explain(name, engine, d, "does not run", t);
-  else if (!same_bits(one, two)) explain(name, engine, d, "two threads give other bits than one", t);
+  else if (!same_bits(one, two)) explain(name, engine, d, device_target ? "a second run gives other bits" : "two threads give other bits than one", t);
   else ok = agrees(name, engine, one, want, units, t);
   sn_array_release(one);
   sn_array_release(two);
@@ -206,15 +216,31 @@ static void check_file(const char *path, sn_pool *pool, tally *t) {
   sn_free(text);
 }
 
+/* Finds the device and its compiler; a reason on stdout where they are missing. */
+static bool find_device(const char *name) {
+  static char target[32];
+  const sn_driver *driver = sn_driver_find(name);
+  sn_nvrtc *n = NULL;
+  sn_diag *d = NULL;
+  bool ok = driver && sn_diag_create(&d) == SN_OK && driver->target(d, 0, target, sizeof target) == SN_OK && sn_nvrtc_open(d, &n) == SN_OK;
+  if (!ok) printf("not run: numeric-engines on %s: %s\n", name, d && sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "there is no such device");
+  sn_nvrtc_close(n);
+  sn_diag_destroy(d);
+  device_target = target;
+  return ok;
+}
+
 int main(int argc, char **argv) {
   tally t = {0, 0, 0};
   sn_pool *pool = NULL;
-  if (!sn_compiler_available(NULL)) {
+  bool on_device = argc > 1 && strncmp(argv[1], "--device=", 9) == 0;
+  if (on_device && !find_device(argv[1] + 9)) return 77;
+  if (!on_device && !sn_compiler_available(NULL)) {
     printf("not run: numeric-engines: libsinter-llvm.so is not there\n");
     return 77;
   }
   if (sn_pool_create(2, &pool) != SN_OK) return 1;
-  for (int k = 1; k < argc; k++) {
+  for (int k = on_device ? 2 : 1; k < argc; k++) {
     if (strncmp(argv[k], "--seeds=", 8) == 0) check_seeds(argv[k] + 8, pool, &t);
     else if (strncmp(argv[k], "--table", 7) == 0) engines_table(argv[k][7] == '=' ? argv[k] + 8 : NULL, pool, &t);
     else check_file(argv[k], pool, &t);

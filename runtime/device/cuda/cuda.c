@@ -63,7 +63,7 @@ static void leave(cuda_state *c) {
 
 static bool needs_host(const sn_program *p) {
   for (uint32_t i = 0; i < p->n_commands; i++) {
-    if (p->commands[i].kind == SN_COMMAND_WHILE || p->commands[i].kind == SN_COMMAND_CONDITIONAL) return true;
+    if (p->commands[i].kind != SN_COMMAND_KERNEL && p->commands[i].kind != SN_COMMAND_COPY && p->commands[i].kind != SN_COMMAND_FILL) return true;
   }
   return false;
 }
@@ -72,6 +72,7 @@ static void release_device_objects(cuda_state *c) {
   const sn_program *p = c->program;
   if (c->graph) c->api.graph_exec_destroy(c->graph);
   if (c->memory) c->api.free(c->memory);
+  if (c->staging) c->api.free_host(c->staging);
   for (uint32_t k = 0; c->kernels && k < p->n_kernels; k++) {
     if (c->kernels[k].module) c->api.module_unload(c->kernels[k].module);
   }
@@ -95,6 +96,7 @@ static void cuda_destroy(void *state) {
   sn_free(c->bases);
   sn_free(c->buffers);
   sn_free(c->pointers);
+  sn_free(c->staged);
   sn_cuda_api_close(&c->api);
   sn_free(c);
 }

@@ -30,9 +30,11 @@ typedef struct cuda_state {
   cu_address scratch;
   cu_address *buffers;    /* of the command being launched, with room for scratch */
   void **pointers;        /* to those */
+  uint8_t *staging;       /* pinned: where the host works on the buffers of what only it can run; NULL: there is none */
+  void **staged;          /* those buffers */
   cu_graph_exec graph;    /* the whole step, once it has run; NULL: commands that the host must look at stand in it */
   cu_event events[2];
-  bool control;           /* the host decides in between: loops, branches */
+  bool control;           /* the host comes in between: loops, branches, foreign calls */
   bool waits;             /* after each command: profiles, SINTER_CUDA_SYNC */
   atomic_bool cancelled;
 } cuda_state;
@@ -42,6 +44,7 @@ sn_status sn_cuda_load_modules(sn_diag *d, cuda_state *c);
 sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c);
 
 /* cuda_run.c */
+bool sn_cuda_is_foreign(const sn_command *m); /* run by the host, on copies */
 sn_status sn_cuda_run(sn_diag *d, cuda_state *c, void *const *arguments, void *const *results);
 
 #endif

@@ -88,6 +88,25 @@ static sn_status no_room(sn_diag *d, cuda_state *c) {
   return SN_ERR_MEMORY;
 }
 
+/* Room on the host for the buffers of the largest command that only the host can run. */
+static sn_status make_staging(sn_diag *d, cuda_state *c, size_t most_slices) {
+  const sn_program *p = c->program;
+  size_t most = 0;
+  for (uint32_t i = 0; i < p->n_commands; i++) {
+    size_t at = 0;
+    if (!sn_cuda_is_foreign(&p->commands[i])) continue;
+    for (uint32_t k = 0; k < p->commands[i].n_slices; k++) place(&at, p->commands[i].slices[k].bytes);
+    most = at > most ? at : most;
+  }
+  if (most == 0) return SN_OK;
+  void *at = NULL;
+  c->staged = sn_alloc_zero(most_slices + 1, sizeof *c->staged);
+  if (!c->staged) return sn_out_of_memory(d, most_slices * sizeof *c->staged);
+  cu_result r = c->api.alloc_host(&at, most, 0);
+  c->staging = at;
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, NULL, "allocating pinned memory");
+}
+
 sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c) {
   const sn_program *p = c->program;
   size_t n_bases = 1 + (size_t)p->n_constants + p->n_arguments + p->n_results, most = 0;
@@ -96,6 +115,7 @@ sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c) {
   c->buffers = sn_alloc_zero(most + 2, sizeof *c->buffers);
   c->pointers = sn_alloc_zero(most + 2, sizeof *c->pointers);
   if (!c->bases || !c->buffers || !c->pointers) return sn_out_of_memory(d, n_bases * sizeof *c->bases);
+  SN_TRY(make_staging(d, c, most));
   c->memory_bytes = lay_out(c);
   cu_result r = c->api.alloc(&c->memory, c->memory_bytes ? c->memory_bytes : ALIGN);
   if (r == CU_OUT_OF_MEMORY) return no_room(d, c);

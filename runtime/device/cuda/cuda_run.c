@@ -88,6 +88,34 @@ static sn_status run_conditional(sn_diag *d, cuda_state *c, const sn_command *m)
   return run_range(d, c, m->ranges[index].first, m->ranges[index].n);
 }
 
+/* ---- what only the host can run ---- */
+
+bool sn_cuda_is_foreign(const sn_command *m) { return m->kind == SN_COMMAND_CUSTOM_CALL || m->kind == SN_COMMAND_INTERPRET; }
+
+static sn_status run_foreign(sn_diag *d, cuda_state *c, const sn_command *m) {
+  sn_loc loc = {m->name, 0, 0};
+  size_t at = 0;
+  cu_result r = CU_OK;
+  if (!c->options.custom_call) {
+    if (m->kind == SN_COMMAND_INTERPRET) return sn_error(d, loc, SN_ERR_UNSUPPORTED, "the instruction has no code, and nothing here interprets it");
+    return sn_error(d, loc, SN_ERR_UNSUPPORTED, "nothing here runs the call to %s", m->target ? m->target : "an unnamed target");
+  }
+  for (uint32_t k = 0; k < m->n_slices && r == CU_OK; k++) {
+    size_t bytes = (size_t)m->slices[k].bytes;
+    c->staged[k] = c->staging + at;
+    at += (bytes + 255) / 256 * 256;
+    if (bytes) r = c->api.to_host(c->staged[k], address(c, &m->slices[k]), bytes, c->stream);
+  }
+  if (r == CU_OK) r = c->api.stream_wait(c->stream);
+  if (r != CU_OK) return sn_cuda_error(d, &c->api, r, m->name, "the kernels up to here failed");
+  SN_TRY(c->options.custom_call(c->options.custom_call_ctx, d, m, c->staged));
+  for (uint32_t k = 0; k < m->n_slices && r == CU_OK; k++) { /* operands too: which are results is the callee's to know */
+    if (m->slices[k].bytes && m->slices[k].kind != SN_ALLOCATION_CONSTANT) r = c->api.to_device(address(c, &m->slices[k]), c->staged[k], (size_t)m->slices[k].bytes, c->stream);
+  }
+  if (r == CU_OK) r = c->api.stream_wait(c->stream); /* the next such command uses the same memory */
+  return r == CU_OK ? SN_OK : sn_cuda_error(d, &c->api, r, m->name, "copying what the host computed");
+}
+
 static sn_status run_command(sn_diag *d, cuda_state *c, const sn_command *m) {
   switch (m->kind) {
     case SN_COMMAND_KERNEL: return run_kernel(d, c, m);
@@ -95,6 +123,8 @@ static sn_status run_command(sn_diag *d, cuda_state *c, const sn_command *m) {
     case SN_COMMAND_FILL: return run_fill(d, c, m);
     case SN_COMMAND_WHILE: return run_while(d, c, m);
     case SN_COMMAND_CONDITIONAL: return run_conditional(d, c, m);
+    case SN_COMMAND_CUSTOM_CALL:
+    case SN_COMMAND_INTERPRET: return run_foreign(d, c, m);
     default: return sn_error(d, (sn_loc){m->name, 0, 0}, SN_ERR_UNSUPPORTED, "nothing here runs the call to %s on a CUDA device", m->target ? m->target : "an unnamed target");
   }
 }
