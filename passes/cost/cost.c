@@ -82,7 +82,8 @@ double sn_cost_convolution_share(const sn_target *t, const sn_instr *conv, const
   double share = SCATTERED;
   if (!d) return sn_heroes[SN_HERO_CONVOLUTION].maths;
   int64_t window = 1, image = 1;
-  if (at[2] == d->output_feature && at[1] == d->kernel_output_feature) share = CHANNELS;
+  bool grouped = sn_instr_int(conv, SN_ATTR_FEATURE_GROUP_COUNT) > 1; /* then each output channel reads channels of its own */
+  if (at[2] == d->output_feature && at[1] == d->kernel_output_feature && (!grouped || at[0] == d->input_feature)) share = CHANNELS;
   if (at[2] == d->output_batch && at[0] == d->input_batch) share = PIXELS;
   for (int k = 0; w && k < w->rank && k < d->n_spatial; k++) {
     window *= w->dims[k].size;
