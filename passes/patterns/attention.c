@@ -52,6 +52,18 @@ static bool is_circular(sn_pass_ctx *pc, const order *o, const attention *m, con
 
 /* ---- the walk ---- */
 
+/* Of computations there are, and, all without, of those that will be made: two bodies an attention and a few reducers. */
+static bool *effects_with_room(sn_pass_ctx *pc, const sn_module *m) {
+  size_t n = m->n_comp_ids + 16u;
+  SN_FOR_COMPUTATIONS(c, m) {
+    SN_FOR_INSTRS(i, c) n += i->op == SN_OP_EXPONENTIAL ? 16 : 0;
+  }
+  const bool *known = sn_effects(pc->scratch, m);
+  bool *effects = known ? SN_NEW_N(pc->scratch, bool, n) : NULL;
+  if (effects) memcpy(effects, known, m->n_comp_ids * sizeof *effects);
+  return effects;
+}
+
 static void remark(sn_pass_ctx *pc, sn_verdict v, sn_reason r, const attention *m, const sn_instr *object, const char *text) {
   sn_number numbers[] = {{"scores_bytes", (double)sn_shape_bytes(m->scores->shape)}};
   sn_pass_remark(pc, v, r, m->scores, object, 1, numbers, text);
@@ -103,7 +115,7 @@ sn_status sn_pass_attention_fusion(sn_pass_ctx *pc, sn_module *m) {
   SN_TRY(sn_call_graph_build(pc->scratch, m, &g));
   uint32_t *position = SN_NEW_N(pc->scratch, uint32_t, m->n_ids + 1), n = 0;
   sn_computation **todo = SN_NEW_N(pc->scratch, sn_computation *, m->n_computations + 1);
-  bool *effects = sn_effects(pc->scratch, m);
+  const bool *effects = effects_with_room(pc, m);
   if (!position || !todo || !effects) return sn_out_of_memory(pc->diag, m->n_ids * sizeof *position);
   order o = {position, m->n_ids};
   SN_FOR_COMPUTATIONS(c, m) {
