@@ -24,9 +24,9 @@ typedef struct domain {
   int lanes;
 } domain;
 
-/* Grid dimensions: as few leading ones as give enough items or make items small enough. */
-static int grid_dims(const domain *m) {
-  int64_t items = 1, total = 1;
+/* Grid dimensions: as few leading ones as give enough items or make items small enough. each: what an element of the result takes. */
+static int grid_dims(const domain *m, int64_t each) {
+  int64_t items = 1, total = each;
   int most = m->vector ? m->rank - 1 : m->rank;
   for (int k = 0; k < m->rank; k++) total *= m->dims[k];
   for (int k = 0; k < most; k++) {
@@ -154,6 +154,8 @@ static void gpu_rows(lowering *L, const domain *m, const bool *mine, int prefix)
   lower_end(L, 0, NULL, node);
 }
 
+static int64_t longest_row(const lowering *L);
+
 static void open_domain(lowering *L, domain *m, const bool *mine, int prefix) {
   const sn_ix *vars[SN_MAX_RANK];
   if (lower_on_gpu(L) && m->shape->rank > 0) {
@@ -165,7 +167,9 @@ static void open_domain(lowering *L, domain *m, const bool *mine, int prefix) {
     open_flat(L, m, mine);
     return;
   }
-  int g = grid_dims(m);
+  bool has_rows = prefix >= 0 && prefix < m->rank; /* then the domain's elements are what is reduced */
+  int64_t each = has_rows ? 1 : longest_row(L);
+  int g = grid_dims(m, each > 1 ? each : 1);
   if (prefix >= 0 && g > prefix) g = prefix; /* a row is one item's: its reductions are computed once */
   if (!lower_phase(L, g, m->dims)) return;
   for (int k = 0; k < g; k++) {
