@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Loads, stores and atomic updates.
  *
- * By what the address does from lane to lane: one scalar access for all lanes; a vector access (backwards: reversed); else gather and scatter. Conditions that differ
- * from lane to lane become masks; one that is the same for all lanes turns the access to a dummy slot on the stack, so that no branch is needed. */
+ * By what the address does from lane to lane: one scalar access for all lanes; a vector access (backwards: reversed); else gather and scatter, before which a test at run
+ * time finds lanes that are neighbours after all: a dimension split in two (heads of a row, rows of a batch) rarely ends inside a vector. Conditions that differ from lane
+ * to lane become masks; one that is the same for all lanes turns the access to a dummy slot on the stack, so that no branch is needed. */
 #include "emit.h"
 
 enum { DUMMY_BYTES = EMIT_MAX_LANES * 16 };
@@ -104,6 +105,46 @@ static void scatter(emit *e, val v, val pointers, val mask, unsigned align) {
   intrinsic(e, "llvm.masked.scatter", 4, args, 2, types);
 }
 
+/* Do the lanes that matter touch neighbours, in order from lane 0's address on? */
+static val neighbours(emit *e, LLVMTypeRef t, val pointers, val mask, val *first) {
+  *first = lane(e, pointers, 0);
+  val steps = lane_numbers(e, e->i32, e->lanes, 1), row = LLVMBuildGEP2(e->b, t, *first, &steps, 1, "");
+  val apart = icmp(e, LLVMIntNE, pointers, row);
+  return LLVMBuildNot(e->b, any_lane(e, and_masks(e, apart, mask)), "");
+}
+
+static val gather_or_load(emit *e, LLVMTypeRef t, val pointers, val mask, unsigned align) {
+  LLVMBasicBlockRef row = new_block(e, "row"), apart = new_block(e, "apart"), done = new_block(e, "loaded");
+  val first, near = neighbours(e, t, pointers, mask, &first);
+  branch(e, near, row, apart);
+  at_end(e, row);
+  val a = load_vector(e, t, first, mask, align);
+  row = here(e);
+  jump(e, done);
+  at_end(e, apart);
+  val b = gather(e, t, pointers, mask, align);
+  apart = here(e);
+  jump(e, done);
+  at_end(e, done);
+  val v = phi(e, LLVMTypeOf(a));
+  phi_add(v, a, row);
+  phi_add(v, b, apart);
+  return v;
+}
+
+static void scatter_or_store(emit *e, LLVMTypeRef t, val v, val pointers, val mask, unsigned align) {
+  LLVMBasicBlockRef row = new_block(e, "row"), apart = new_block(e, "apart"), done = new_block(e, "stored");
+  val first, near = neighbours(e, t, pointers, mask, &first);
+  branch(e, near, row, apart);
+  at_end(e, row);
+  store_vector(e, v, first, mask, align);
+  jump(e, done);
+  at_end(e, apart);
+  scatter(e, v, pointers, mask, align);
+  jump(e, done);
+  at_end(e, done);
+}
+
 /* ---- load ---- */
 
 typedef struct access {
@@ -146,6 +187,7 @@ static val load_part(emit *e, const access *a, int part) {
     return reverse_lanes(e, load_vector(e, a->part, or_dummy(e, a->uniform, last), mask, a->align));
   }
   val pointers = lane_pointers(e, &a->at, a->unit);
+  if (a->at.scattered && a->parts == 1) return gather_or_load(e, a->part, pointers, a->mask, a->align);
   if (part) pointers = step_pointer(e, a->part, pointers, part);
   return gather(e, a->part, pointers, a->mask, a->align);
 }
@@ -194,6 +236,10 @@ static void store_part(emit *e, const access *a, int part, val v, val varying) {
     return;
   }
   val pointers = lane_pointers(e, &a->at, a->unit);
+  if (a->at.scattered && a->parts == 1) {
+    scatter_or_store(e, a->part, v, pointers, a->mask, a->align);
+    return;
+  }
   if (part) pointers = step_pointer(e, a->part, pointers, part);
   scatter(e, v, pointers, a->mask, a->align);
 }
