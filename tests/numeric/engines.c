@@ -49,18 +49,43 @@ static double largest(const sn_array *a) {
   return most;
 }
 
-static bool agrees(const char *name, const char *engine, const sn_array *got, const sn_array *want, double units, tally *t) {
+/* The step of a float type beside 1. */
+static double step(sn_type t) {
+  return ldexp(1.0, -sn_types[t].mantissa_bits);
+}
+
+/* The coarsest step of the float types that values of the program pass through. */
+static double coarsest(const sn_module *m) {
+  double most = 0;
+  SN_FOR_COMPUTATIONS(c, m) {
+    SN_FOR_INSTRS(i, c) {
+      sn_type t = i->shape->type;
+      if ((sn_type_is_float(t) || sn_type_is_complex(t)) && step(t) > most) most = step(t);
+    }
+  }
+  return most;
+}
+
+/* `units` of the result's own steps, of types of 16 bits and fewer at most NARROW_UNITS; or PASSING_UNITS steps of a coarser type on the way. */
+enum { NARROW_UNITS = 64, PASSING_UNITS = 16 };
+
+static double allowed(sn_type t, double units, double passing) {
+  double own = (sn_types[t].mantissa_bits <= 10 && units > NARROW_UNITS ? NARROW_UNITS : units) * step(t);
+  return own > PASSING_UNITS * passing ? own : PASSING_UNITS * passing;
+}
+
+static bool agrees(const char *name, const char *engine, const sn_array *got, const sn_array *want, double units, double passing, tally *t) {
   sn_array_difference diff;
   const sn_shape *s = sn_array_shape(want);
   if (sn_shape_is_tuple(s)) {
     for (int k = 0; k < s->n_elements; k++) {
-      if (!agrees(name, engine, sn_array_element(got, k), sn_array_element(want, k), units, t)) return false;
+      if (!agrees(name, engine, sn_array_element(got, k), sn_array_element(want, k), units, passing, t)) return false;
     }
     return true;
   }
   bool real = sn_type_is_float(s->type) || sn_type_is_complex(s->type);
   const sn_type_info *i = &sn_types[s->type];
-  double unit = real ? units * ldexp(1.0, -i->mantissa_bits) : 0;
+  double unit = real ? allowed(s->type, units, passing) : 0;
   double least = real ? 2 * ldexp(1.0, 2 - (1 << (i->exponent_bits - 1)) - i->mantissa_bits) : 0; /* two steps at the bottom of the type's range */
   if (sn_array_compare(got, want, 0, unit * largest(want) + least, &diff) == SN_OK && diff.n_bad == 0) return true;
   sn_str text = {0};
@@ -126,7 +151,7 @@ static bool compare_engine(const char *name, const char *engine, const sn_module
   if (sn_compile(d, m, &o, &p, NULL) != SN_OK) explain(name, engine, d, "does not compile", t);
   else if (run_program(d, m, p, NULL, args, &one) != SN_OK || run_program(d, m, p, pool, args, &two) != SN_OK) explain(name, engine, d, "does not run", t);
   else if (!same_bits(one, two)) explain(name, engine, d, device_target ? "a second run gives other bits" : "two threads give other bits than one", t);
-  else ok = agrees(name, engine, one, want, units, t);
+  else ok = agrees(name, engine, one, want, units, coarsest(m), t);
   sn_array_release(one);
   sn_array_release(two);
   sn_program_release(p);
