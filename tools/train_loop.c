@@ -19,6 +19,19 @@ static void ask_stop(int sig) {
 
 static double scalar(const sn_array *a) { return sn_load_f64(sn_array_shape(a)->type, sn_array_data(a)); }
 
+static bool holds_nan(const sn_array *a) {
+  const sn_shape *s = sn_array_shape(a);
+  const char *at = sn_shape_is_tuple(s) ? NULL : sn_array_data(a);
+  for (int k = 0; sn_shape_is_tuple(s) && k < s->n_elements; k++) {
+    if (holds_nan(sn_array_element(a, k))) return true;
+  }
+  if (!at || !sn_type_is_float(s->type)) return false;
+  for (int64_t k = 0; k < sn_shape_elements(s); k++, at += sn_type_bytes(s->type)) {
+    if (isnan(sn_load_f64(s->type, at))) return true;
+  }
+  return false;
+}
+
 /* Runs the step again on the interpreter, which stops where the first NaN comes from, whatever engine met it. */
 static sn_status explain_nan(trainer *t, int n, sn_array *const *args, double loss) {
   sn_engine_setup setup = {.pool = t->pool, .stop_at_nan = true};
@@ -29,7 +42,10 @@ static sn_status explain_nan(trainer *t, int n, sn_array *const *args, double lo
   sn_array_release(result);
   sn_runnable_finish(&r);
   sn_status told = sn_error(t->d, SN_NOWHERE, SN_ERR_MISMATCH, "the loss of step %lld is %g", (long long)t->step + 1, loss);
-  if (s == SN_OK) sn_note(t->d, SN_NOWHERE, "no instruction made a NaN out of numbers: infinities overflowed");
+  int k = 0;
+  while (k < n && !holds_nan(args[k])) k++;
+  if (k < n) sn_note(t->d, SN_NOWHERE, "%s holds a NaN already: the gradient of an earlier step overflowed", t->train.module->entry->params[k]->name);
+  else if (s == SN_OK) sn_note(t->d, SN_NOWHERE, "no instruction made a NaN out of numbers: infinities overflowed");
   sn_hint(t->d, "a smaller --lr, --clip-norm or --warmup-steps keep it finite; the state before this step is what --checkpoint holds");
   return told;
 }

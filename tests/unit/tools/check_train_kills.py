@@ -24,6 +24,18 @@ def weights(folder):
         return f.read()
 
 
+def states(folder):
+    return {(e.name, e.stat().st_mtime_ns) for e in os.scandir(folder)} if os.path.isdir(folder) else set()
+
+
+def wait(p, folder, moments, whole):
+    """Till the moment of the kill: of some runs anywhere in reading and compiling, of most behind the first state that they write, however slow the machine is."""
+    early, before = moments.random() < 0.3, states(folder)
+    while not early and p.poll() is None and states(folder) == before:
+        time.sleep(0.002)
+    return moments.uniform(0, (0.6 if early else 0.3) * whole)
+
+
 def main(out):
     moments = random.Random(SEED)
     start = time.monotonic()
@@ -33,8 +45,7 @@ def main(out):
     while kills < n_kills or not ends:
         p = subprocess.Popen(command(folder, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
         try:
-            # Up to a time in which a run comes to about half its steps, so that most ends are reached over several kills.
-            said, _ = p.communicate(timeout=moments.uniform(0, 0.6 * whole) if kills < n_kills else None)
+            said, _ = p.communicate(timeout=wait(p, folder, moments, whole) if kills < n_kills else None)
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGKILL)
             said, _ = p.communicate()
