@@ -130,6 +130,7 @@ def check_folders(out):
         return
     check("24 training and 8 test images" in said, f"a folder: {said}")
     check(json.loads(content(f"{out}/pets/config.json"))["id2label"] == {"0": "cat", "1": "dog"}, "the names of the classes are lost")
+    check_new_head(out)
     whole = content(f"{out}/images/train/cat/3.png")
     for name, bytes_ in (("cat/3.png", whole[:len(whole) // 2]), ("dog/5.png", b"no image\n")):
         with open(f"{out}/images/train/{name}", "wb") as f:
@@ -143,6 +144,21 @@ def check_folders(out):
     os.makedirs(f"{out}/bare")
     refuse(r"bare: error: no folder `train` here", f"--data=folder:{out}/bare", *small, model="convnet")
     refuse([r"nowhere/data_batch_1.bin: error", "hint: expected data_batch_1.bin"], "--data=cifar10:nowhere")
+
+
+def check_new_head(out):
+    """vit_tiny knows ten labels and images of 32 x 32: its body stays as it is, its classifier learns cats and dogs."""
+    data = f"--data=folder:{out}/images"
+    said, _ = train(data, f"--init={vit_tiny}", "--new-head", "--trainable=^classifier", "--batch=8", "--epochs=3", f"--checkpoint={out}/fine", model=None)
+    check("new classifier: 2 labels" in said and "training 2 of " in said, f"--new-head: {said}")
+    before, after = safetensors(f"{vit_tiny}/model.safetensors"), safetensors(f"{out}/fine/model.safetensors")
+    moved = {k for k in before if before[k] != after[k]}
+    check(before.keys() == after.keys() and moved == {"classifier.weight", "classifier.bias"} and after["classifier.bias"][1] == [2], f"--new-head moves {moved}")
+    said, _ = train(data, f"--init={out}/fine", "--eval-only", model=None)
+    check(re.search(r"test loss \d.*\ntest accuracy [01]\.\d{4}\n$", said), f"--eval-only: {said}")
+    done = subprocess.run(["sinter-predict", f"--model={out}/fine", "--json", f"{out}/images/val/cat/0.png"], capture_output=True, encoding="utf-8")
+    check(done.returncode == 0 and sorted(t["label"] for t in json.loads(done.stdout)["predictions"][0]["top"]) == ["cat", "dog"], f"labels: {done.stdout}{done.stderr}")
+    refuse(["another shape", "hint: .*--new-head"], data, "--batch=8", f"--init={vit_tiny}", "--config=" + f"{out}/fine/config.json", model=None)
 
 
 def check_cifar(out):
