@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pass_options.h"
+#include "sinter/stablehlo.h"
 #include "sinter/text.h"
 #include "source.h"
 
@@ -11,7 +12,9 @@ static const sn_option own[] = {
     {"passes", 0, SN_OPT_TEXT, "A,B,…", NULL, "run these passes, in this order", 0, 0},
     {"pipeline", 0, SN_OPT_CHOICE, "cpu|cuda|op-by-op", NULL, "run a pipeline, behind --passes", 0, 0},
     {"print-after", 0, SN_OPT_TEXT, "PASS|all", NULL, "print the module to stderr behind each run of PASS that changed it", 0, 0},
-    {"print", 0, SN_OPT_CHOICES, "xla|short|large-constants|no-metadata", "xla", "how to print: as XLA's dumps, short (XLA's ShortParsable), every constant in full, no metadata", 0, 0},
+    {"print", 0, SN_OPT_CHOICES, "xla|short|large-constants|no-metadata|stablehlo|stablehlo-bytecode", "xla",
+     "how to print: as XLA's dumps, short (XLA's ShortParsable), every constant in full, no metadata; as StableHLO text, or its portable bytecode", 0, 0},
+    {"stablehlo-version", 0, SN_OPT_TEXT, "1.X.Y", NULL, "of --print=stablehlo-bytecode: the oldest reader of it; default: the newest version", 0, 0},
     {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation and recomputing would save", 0, 0},
     {"list-passes", 0, SN_OPT_FLAG, NULL, NULL, "print every pass with its numeric class and leave", 0, 0},
     {"split", 0, SN_OPT_FLAG, NULL, "on", "treat what stands between `// -----` lines as modules of their own", 0, 0},
@@ -113,8 +116,12 @@ static sn_status transform(job *j, sn_module *m) {
   if (s == SN_OK && sn_opt_flag(j->o, "memory")) s = sn_print_memory(j->d, m, pipeline, before, &j->setup.options);
   sn_module_destroy(before);
   if (s != SN_OK) return s;
-  if (j->n_modules++) sn_str_add(&j->out, "\n// -----\n\n");
-  sn_hlo_print(&j->out, m, &j->print);
+  bool bytecode = has_word(sn_opt_text(j->o, "print"), "stablehlo-bytecode");
+  if (j->n_modules++ && bytecode) return sn_error(j->d, SN_NOWHERE, SN_ERR_USAGE, "bytecode holds one module, the file several: --no-split, or text");
+  if (j->n_modules > 1) sn_str_add(&j->out, "\n// -----\n\n");
+  if (bytecode) SN_TRY(sn_stablehlo_write(j->d, m, sn_opt_text(j->o, "stablehlo-version"), &j->out));
+  else if (has_word(sn_opt_text(j->o, "print"), "stablehlo")) SN_TRY(sn_stablehlo_print(j->d, m, &j->out));
+  else sn_hlo_print(&j->out, m, &j->print);
   return sn_pass_setup_report(j->d, j->o, &j->setup, &report);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* The walk over ops: operands looked up, the row's function called, results checked against their stated types and bound. Regions and calls. */
-#include "map.h"
+#include "unmap.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,8 +8,9 @@
 
 /* ---- the table ---- */
 
+#define sn_sw_none NULL
 static const sn_sm_row rows[] = {
-#define SN_SM_ROW(name, operands, results, regions, flags, opcode, fn) {name, operands, results, regions, flags, SN_OP_##opcode, sn_sm_##fn},
+#define SN_SM_ROW(name, operands, results, regions, flags, opcode, fn, write) {name, operands, results, regions, flags, SN_OP_##opcode, sn_sm_##fn, sn_sw_##write},
 #include "stablehlo.def"
 #undef SN_SM_ROW
 };
@@ -282,7 +283,10 @@ static sn_status note_origin(sn_sm *s, const sn_mlir_op *op) {
 }
 
 static sn_status note_sharding(sn_sm *s, const sn_mlir_op *op, sn_instr **out) {
-  return op->n_results == 1 && op->n_attrs != 0 ? sn_sm_sharding_notes(s, op->attrs, op->n_attrs, out[0]) : SN_OK;
+  if (op->n_attrs == 0 || op->n_results == 0) return SN_OK;
+  /* Several results: what made the tuple of them. */
+  sn_instr *i = op->n_results == 1 ? out[0] : out[0]->op == SN_OP_GET_TUPLE_ELEMENT ? sn_instr_operand(out[0], 0) : NULL;
+  return sn_sm_sharding_notes(s, op->attrs, op->n_attrs, i);
 }
 
 sn_status sn_sm_op(sn_sm *s, const sn_mlir_op *op) {

@@ -12,6 +12,7 @@
 
 typedef struct sn_sm sn_sm;
 typedef struct sn_sm_row sn_sm_row;
+struct sn_sw; /* unmap.h */
 
 /* One op. `in`: the mapped operands; `out`: n_results places. */
 typedef sn_status (*sn_sm_fn)(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out);
@@ -29,6 +30,7 @@ struct sn_sm_row {
   uint16_t flags;
   sn_opcode op; /* for the kinds that serve several */
   sn_sm_fn fn;
+  sn_status (*write)(struct sn_sw *s, const sn_sm_row *row, const sn_instr *i); /* NULL: none */
 };
 const sn_sm_row *sn_sm_row_find(const char *name);
 size_t sn_sm_rows(const sn_sm_row **out); /* for tests: sorted by name */
@@ -118,9 +120,20 @@ sn_status sn_sm_sharding_notes(sn_sm *s, const sn_mlir_named *attrs, uint32_t n,
 sn_status sn_sm_shape_of_dims(sn_sm *s, const sn_mlir_op *op, sn_type t, int64_t n, const int64_t *dims, const sn_shape **out);
 /* The HLO op of a composite or chlo op of that name over one or two operands; SN_OP_COUNT: none. */
 sn_opcode sn_sm_named_op(const char *name);
+/* Ops that programs carry as custom calls of MHLO's name: StableHLO has none. */
+bool sn_sm_is_mhlo(sn_opcode op);
+
+/* Which of HLO's dot algorithms: by the types and the number of products. */
+typedef struct sn_sm_algorithm {
+  const char *lhs, *rhs, *acc;
+  int64_t products;
+  bool fast;
+  int64_t id;
+} sn_sm_algorithm;
+const sn_sm_algorithm *sn_sm_algorithm_find(int64_t id); /* NULL: StableHLO has no such one */
 
 /* The functions that rows name. */
-#define SN_SM_ROW(name, operands, results, regions, flags, opcode, fn) sn_status sn_sm_##fn(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out);
+#define SN_SM_ROW(name, operands, results, regions, flags, opcode, fn, write) sn_status sn_sm_##fn(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out);
 #include "stablehlo.def"
 #undef SN_SM_ROW
 

@@ -339,6 +339,33 @@ static sn_status called(sn_sm *s, const sn_mlir_op *op, uint32_t *n, sn_computat
   return SN_OK;
 }
 
+/* mhlo.erf, mhlo.topk, …: the HLO op of that name, its attributes in a dictionary. */
+bool sn_sm_is_mhlo(sn_opcode op) {
+  static const sn_opcode ops[] = {SN_OP_ACOS, SN_OP_ACOSH, SN_OP_ASIN, SN_OP_ASINH, SN_OP_ATAN, SN_OP_ATANH, SN_OP_COSH, SN_OP_SINH, SN_OP_ERF, SN_OP_MULHI, SN_OP_TOPK};
+  for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
+    if (ops[k] == op) return true;
+  return false;
+}
+
+static sn_opcode mhlo_op(const char *target) {
+  sn_opcode op = SN_OP_COUNT;
+  if (strncmp(target, "mhlo.", 5) != 0 || !sn_opcode_from_text(target + 5, strlen(target + 5), &op) || !sn_sm_is_mhlo(op)) return SN_OP_COUNT;
+  return op;
+}
+
+static sn_status mhlo_call(sn_sm *s, const sn_mlir_op *op, sn_opcode to, sn_instr **in, sn_instr **out) {
+  const sn_mlir_attr *dict = sn_mlir_find(op, "mhlo.attributes"), *k = sn_mlir_member(dict, "k"), *largest = sn_mlir_member(dict, "largest");
+  sn_attr a[2];
+  uint32_t n = 0, arity = to == SN_OP_MULHI ? 2 : 1;
+  if (op->n_operands != arity) return sn_sm_fail(s, op, SN_ERR_SHAPE, "expected %" PRIu32 " operands of mhlo.%s, found %" PRIu32, arity, sn_opcode_text(to), op->n_operands);
+  if (to == SN_OP_TOPK) {
+    if (k == NULL || k->kind != SN_MA_INT) return sn_sm_fail(s, op, SN_ERR_ATTRIBUTE, "expected k in mhlo.attributes of mhlo.topk, found none");
+    a[n++] = sn_attr_int(SN_ATTR_K, k->i);
+    a[n++] = sn_attr_int(SN_ATTR_LARGEST, largest == NULL || largest->i != 0);
+  }
+  return sn_sm_unpack(s, op, sn_build(&s->b, to, NULL, op->n_operands, in, n, a, 0, NULL), out);
+}
+
 static bool is_check(const char *target) { return strncmp(target, "check.", 6) == 0; }
 
 sn_status sn_sm_custom_call(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op, sn_instr **in, sn_instr **out) {
@@ -352,6 +379,7 @@ sn_status sn_sm_custom_call(sn_sm *s, const sn_sm_row *row, const sn_mlir_op *op
   if (strcmp(target, "shape_assertion") == 0) return shape_assertion(s, op, in);
   for (size_t i = 0; i < sizeof lowerings / sizeof lowerings[0]; i++)
     if (strcmp(lowerings[i].target, target) == 0) return lowerings[i].fn(s, op, in, out);
+  if (mhlo_op(target) != SN_OP_COUNT) return mhlo_call(s, op, mhlo_op(target), in, out);
   if (op->n_results == 1 && op->n_operands >= 1 && !sn_sm_is_static(op->results[0].type)) shape = in[0]->shape;
   else SN_TRY(result_shape(s, op, &shape));
   SN_TRY(called(s, op, &n_called, &computations));

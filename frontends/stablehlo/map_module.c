@@ -335,6 +335,23 @@ static void end_map(sn_sm *s) {
   sn_arena_destroy(s->scratch);
 }
 
+/* mhlo.frontend_attributes of the module. */
+static sn_status module_notes(sn_sm *s) {
+  for (uint32_t k = 0; k < s->in->n_attrs; k++) {
+    const sn_mlir_attr *a = s->in->attrs[k].attr;
+    if (strcmp(s->in->attrs[k].name, "mhlo.frontend_attributes") != 0 || a->kind != SN_MA_DICT) continue;
+    sn_pair *p = SN_NEW_N(sn_sm_arena(s), sn_pair, a->n + 1);
+    if (p == NULL) return sn_sm_memory(s);
+    s->m->frontend = p;
+    for (int64_t i = 0; i < a->n; i++) {
+      const char *key = sn_arena_string(sn_sm_arena(s), a->members[i].name), *value = a->members[i].attr->s != NULL ? sn_arena_string(sn_sm_arena(s), a->members[i].attr->s) : "";
+      if (key == NULL || value == NULL) return sn_sm_memory(s);
+      p[s->m->n_frontend++] = (sn_pair){key, value, false};
+    }
+  }
+  return SN_OK;
+}
+
 /* XLA keeps the sharding meshes as a module attribute. */
 static sn_status meshes(sn_sm *s) {
   sn_str text = {0};
@@ -344,7 +361,7 @@ static sn_status meshes(sn_sm *s) {
     sn_str_add(&text, text.n == 0 ? "{" : ", ");
     sn_str_printf(&text, "%s = #sdy.mesh<%s>", sn_mlir_string(op, "sym_name"), mesh->s);
   }
-  if (text.n == 0) return SN_OK;
+  if (text.n == 0) return module_notes(s);
   sn_str_char(&text, '}');
   sn_pair *p = SN_NEW_N(sn_sm_arena(s), sn_pair, 1);
   char *value = text.failed ? NULL : sn_arena_string_n(sn_sm_arena(s), text.data, text.n);
@@ -356,6 +373,13 @@ static sn_status meshes(sn_sm *s) {
   return SN_OK;
 }
 
+/* Results of ops that nobody uses. */
+static void drop_unused(sn_sm *s) {
+  SN_FOR_COMPUTATIONS(c, s->m) SN_FOR_INSTRS_SAFE(i, c) {
+    if (i->op == SN_OP_GET_TUPLE_ELEMENT && i->n_uses == 0 && i != c->root) sn_instr_erase(i);
+  }
+}
+
 static sn_status map_module(sn_sm *s) {
   const char *name = NULL;
   const sn_mlir_op *f = NULL;
@@ -365,6 +389,7 @@ static sn_status map_module(sn_sm *s) {
   SN_TRY(map_entry(s, f, name));
   SN_TRY(sn_module_sort(s->d, s->m)); /* callees before callers */
   sn_module_drop_dead_computations(s->m);
+  drop_unused(s);
   return sn_module_verify(s->d, s->m, 0);
 }
 

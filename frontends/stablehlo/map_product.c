@@ -28,9 +28,7 @@ static sn_status precision(sn_sm *s, const sn_mlir_op *op, sn_attr *a, uint32_t 
 
 /* ---- dot ---- */
 
-/* Which of HLO's algorithms: by the types and the number of products. */
-typedef struct algorithm_row { const char *lhs, *rhs, *acc; int64_t products; bool fast; int64_t algorithm; } algorithm_row;
-static const algorithm_row algorithms[] = {
+static const sn_sm_algorithm algorithms[] = {
     {"f16", "f16", "f16", 1, false, SN_DOT_ALGORITHM_F16_F16_F16},       {"f16", "f16", "f32", 1, false, SN_DOT_ALGORITHM_F16_F16_F32},
     {"bf16", "bf16", "bf16", 1, false, SN_DOT_ALGORITHM_BF16_BF16_BF16}, {"bf16", "bf16", "f32", 1, false, SN_DOT_ALGORITHM_BF16_BF16_F32},
     {"bf16", "bf16", "f32", 3, false, SN_DOT_ALGORITHM_BF16_BF16_F32_X3}, {"bf16", "bf16", "f32", 6, false, SN_DOT_ALGORITHM_BF16_BF16_F32_X6},
@@ -38,6 +36,12 @@ static const algorithm_row algorithms[] = {
     {"tf32", "tf32", "f32", 3, false, SN_DOT_ALGORITHM_TF32_TF32_F32_X3}, {"f32", "f32", "f32", 1, false, SN_DOT_ALGORITHM_F32_F32_F32},
     {"f64", "f64", "f64", 1, false, SN_DOT_ALGORITHM_F64_F64_F64},       {"f8", "f8", "f32", 1, false, SN_DOT_ALGORITHM_ANY_F8_ANY_F8_F32},
     {"f8", "f8", "f32", 1, true, SN_DOT_ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM}};
+
+const sn_sm_algorithm *sn_sm_algorithm_find(int64_t id) {
+  for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
+    if (algorithms[i].id == id) return &algorithms[i];
+  return NULL;
+}
 
 static const char *algorithm_type(sn_sm *s, const sn_mlir_op *op, const char *name) {
   const sn_mlir_attr *a = sn_mlir_find(op, name);
@@ -52,9 +56,9 @@ static sn_status algorithm(sn_sm *s, const sn_mlir_op *op, sn_attr *a, uint32_t 
   bool fast = sn_sm_bool(op, "allow_imprecise_accumulation");
   if (lhs[0] == '\0') return SN_OK;
   for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
-    const algorithm_row *r = &algorithms[i];
+    const sn_sm_algorithm *r = &algorithms[i];
     if (strcmp(r->lhs, lhs) != 0 || strcmp(r->rhs, rhs) != 0 || strcmp(r->acc, acc) != 0 || r->products != products || r->fast != fast) continue;
-    a[(*n)++] = sn_attr_int(SN_ATTR_DOT_ALGORITHM, r->algorithm);
+    a[(*n)++] = sn_attr_int(SN_ATTR_DOT_ALGORITHM, r->id);
     return SN_OK;
   }
   return sn_sm_fail(s, op, SN_ERR_UNSUPPORTED, "no algorithm multiplies %s by %s with %" PRId64 " products into %s", lhs, rhs, products, acc);

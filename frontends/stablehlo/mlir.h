@@ -216,4 +216,11 @@ SN_NODISCARD sn_status sn_mlir_read_bytecode(sn_diag *d, const char *file, const
  * SN_ERR_SYNTAX or another status. At most `max_depth` levels deep. */
 SN_NODISCARD sn_status sn_mlir_read_attr_text(sn_mlir *m, const char *text, size_t n_bytes, int max_depth, const sn_mlir_attr **out);
 
+/* ---- the two writers -------------------------------------------------------------------------------------------------------- */
+
+/* As text that MLIR reads: functions and constants in their own forms, other ops in the generic one. */
+void sn_mlir_print(sn_str *to, const sn_mlir *m);
+/* A portable artifact of StableHLO `version` (1.x as 1000 + x). SN_ERR_UNSUPPORTED names what that version lacks. */
+SN_NODISCARD sn_status sn_mlir_write_bytecode(sn_diag *d, const sn_mlir *m, int version, sn_str *to);
+
 #endif

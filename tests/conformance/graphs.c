@@ -46,7 +46,15 @@ static bool same_splat(const sn_instr *a, const sn_instr *b) {
   return y != NULL && memcmp(x, y, sn_type_bytes(a->shape->type)) == 0;
 }
 
+/* A broadcast that changes nothing is no instruction: reading StableHLO leaves it out. */
+static const sn_instr *behind(const sn_instr *i) {
+  while (i->op == SN_OP_BROADCAST && sn_shape_equal(i->shape, sn_operand_shape(i, 0), 0)) i = sn_instr_operand(i, 0);
+  return i;
+}
+
 static bool alike(graphs *g, const sn_instr *a, const sn_instr *b) {
+  a = behind(a);
+  b = behind(b);
   if (g->like[a->id] == b) return true;
   if (a->op == SN_OP_BROADCAST && b->op == SN_OP_CONSTANT && same_splat(a, b)) return true;
   if (!same_kind(a, b)) {

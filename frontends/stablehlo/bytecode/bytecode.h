@@ -30,6 +30,7 @@ typedef enum sn_bc_dialect { SN_BC_OTHER, SN_BC_BUILTIN, SN_BC_VHLO, SN_BC_SDY }
 typedef struct sn_bc_row {
   const char *name;  /* as in the file: "vhlo.gather_v2" */
   const char *to;    /* in the tree; NULL: without dialect and version, in stablehlo */
+  int since;         /* version of VHLO: 9 is 0.9, 1004 is 1.4 */
   const char *attrs; /* separated by blanks; `?`: optional, `@`: strings are symbols */
 } sn_bc_row;
 
@@ -111,6 +112,8 @@ sn_status sn_bc_container(sn_bc *b);
 const sn_bc_row *sn_bc_row_find(const char *full);
 /* Rows of one name stand one behind the other, newest first: more than one where the file does not say which it is. */
 const sn_bc_row *sn_bc_row_next(const sn_bc_row *row);
+/* The op of the tree in a version of VHLO; NULL: that has none. */
+const sn_bc_row *sn_bc_row_for(const char *name, int version);
 /* The name in the tree; SN_ERR_UNSUPPORTED with what is known. */
 sn_status sn_bc_op_resolve(sn_bc *b, const sn_bc_cursor *c, sn_bc_op_name *op);
 
@@ -146,6 +149,10 @@ sn_status sn_bc_element_type(sn_bc *b, sn_bc_cursor *c, const sn_mlir_type **out
 sn_status sn_bc_tensor_type(sn_bc *b, sn_bc_cursor *c, sn_mlir_type_kind kind, bool encoded, const sn_mlir_type **out);
 sn_status sn_bc_vhlo_attr(sn_bc *b, sn_bc_cursor *c, const sn_mlir_attr **out);
 sn_status sn_bc_vhlo_type(sn_bc *b, sn_bc_cursor *c, const sn_mlir_type **out);
+
+/* Codes of VHLO, for the writer: of an element type (0 is i1; UINT64_MAX: VHLO has none), and of a word of a domain. */
+uint64_t sn_bc_vhlo_scalar_code(sn_type t);
+bool sn_bc_vhlo_word(const char *domain, const char *word, uint64_t *code, uint64_t *value);
 
 /* ---- sdy.c ---- */
 

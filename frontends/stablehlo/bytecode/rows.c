@@ -6,7 +6,7 @@
 #include "bytecode.h"
 
 static const sn_bc_row rows[] = {
-#define SN_BC_ROW(name, to, attrs) {name, to, attrs},
+#define SN_BC_ROW(name, to, since, attrs) {name, to, since, attrs},
 #include "vhlo.def"
 #undef SN_BC_ROW
 };
@@ -41,6 +41,21 @@ static int known_version(const char *name, size_t n) {
     int v = atoi(suffix + 2);
     if (v > best) best = v;
   }
+  return best;
+}
+
+/* `stablehlo.add` of `vhlo.add_v1`? */
+static bool is_for(const sn_bc_row *row, const char *name) {
+  const char *suffix = version_suffix(row->name);
+  if (row->to != NULL) return strcmp(row->to, name) == 0;
+  return suffix != NULL && strncmp(name, "stablehlo.", 10) == 0 && strlen(name + 10) == (size_t)(suffix - row->name) - 5 && strncmp(name + 10, row->name + 5, strlen(name + 10)) == 0;
+}
+
+const sn_bc_row *sn_bc_row_for(const char *name, int version) {
+  const sn_bc_row *best = NULL;
+  if (strcmp(name, "func.return") == 0) name = "stablehlo.return";
+  for (size_t i = 0; i < N_ROWS; i++)
+    if (strncmp(rows[i].name, "vhlo.", 5) == 0 && is_for(&rows[i], name) && rows[i].since <= version && (best == NULL || rows[i].since > best->since)) best = &rows[i];
   return best;
 }
 

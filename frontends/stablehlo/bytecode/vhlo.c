@@ -260,6 +260,20 @@ sn_status sn_bc_vhlo_attr(sn_bc *b, sn_bc_cursor *c, const sn_mlir_attr **out) {
   return r->read != NULL ? r->read(b, c, out) : word(b, c, &r->words, out);
 }
 
+bool sn_bc_vhlo_word(const char *domain_name, const char *text, uint64_t *code, uint64_t *value) {
+  for (uint64_t c = 0; c < sizeof attr_rows / sizeof attr_rows[0]; c++) {
+    const domain *d = &attr_rows[c].words;
+    if (attr_rows[c].read != NULL || d->name == NULL || strcmp(d->name, domain_name) != 0) continue;
+    for (uint64_t v = 0; v < d->n; v++) {
+      if (d->words[v] == NULL || strcmp(d->words[v], text) != 0) continue;
+      *code = c;
+      *value = v;
+      return true;
+    }
+  }
+  return false;
+}
+
 /* ---- quantised types ---- */
 
 enum { QUANT_SIGNED = 1 };
@@ -361,6 +375,12 @@ static const sn_type scalars[] = {
     SN_TYPE_U2,      SN_TYPE_INVALID, SN_TYPE_INVALID,    SN_TYPE_F8E4M3,     SN_TYPE_F8E3M4,        SN_TYPE_F4E2M1FN, SN_TYPE_F6E2M3FN, SN_TYPE_F6E3M2FN,
     SN_TYPE_F8E8M0FNU,
 };
+
+uint64_t sn_bc_vhlo_scalar_code(sn_type t) {
+  for (uint64_t c = 0; c < sizeof scalars / sizeof scalars[0]; c++)
+    if (scalars[c] == t && t != SN_TYPE_INVALID) return c;
+  return UINT64_MAX;
+}
 
 sn_status sn_bc_vhlo_type(sn_bc *b, sn_bc_cursor *c, const sn_mlir_type **out) {
   uint64_t code = 0;

@@ -36,6 +36,14 @@ SN_NODISCARD sn_status sn_stablehlo_parse(sn_diag *d, const char *file, const vo
 const sn_eval_custom *sn_stablehlo_customs(void);
 /* Does the module check itself (check.*)? Such programs compare with values that were recorded with sums rounded at every step: sn_eval_options.stepwise. */
 bool sn_stablehlo_has_checks(const sn_module *m);
+/* ---- StableHLO out ---- */
+
+/* The module as StableHLO text that this reader and MLIR's read back to an equal module. SN_ERR_UNSUPPORTED, at the instruction, where StableHLO has no form:
+ * fusions, layouts, asynchronous pairs, control edges. */
+SN_NODISCARD sn_status sn_stablehlo_print(sn_diag *d, const sn_module *m, sn_str *to);
+/* The same as a portable artifact: VHLO in MLIR bytecode, for readers of StableHLO `version` ("1.0.0" to "1.20.0"; NULL: the newest). Binary: use to->n. */
+SN_NODISCARD sn_status sn_stablehlo_write(sn_diag *d, const sn_module *m, const char *version, sn_str *to);
+
 #ifdef __cplusplus
 }
 #endif

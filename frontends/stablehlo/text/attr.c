@@ -176,7 +176,13 @@ static sn_status number(sn_mx *p, const sn_mlir_attr **out) {
     if (a == NULL) return sn_mx_memory(p);
     a->f = strtod(p->at, &end);
     p->at = end;
-    return typed(p, a, out);
+    SN_TRY(typed(p, a, out));
+    sn_type t = a->type != NULL && a->type->kind == SN_MT_SCALAR ? a->type->scalar : SN_TYPE_INVALID;
+    uint8_t bytes[8];
+    if (t == SN_TYPE_INVALID || !sn_type_is_float(t)) return SN_OK;
+    sn_store_f64(t, bytes, a->f); /* as its type holds it */
+    a->f = sn_load_f64(t, bytes);
+    return SN_OK;
   }
   sn_mlir_attr *a = attr_new(p, SN_MA_INT);
   if (a == NULL) return sn_mx_memory(p);

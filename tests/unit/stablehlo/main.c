@@ -23,6 +23,7 @@ int main(void) {
   suite_add_tcase(s, text_cases());
   suite_add_tcase(s, map_cases());
   suite_add_tcase(s, hostile_cases());
+  suite_add_tcase(s, write_cases());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);

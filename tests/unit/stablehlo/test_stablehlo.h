@@ -11,6 +11,7 @@
 TCase *text_cases(void);
 TCase *map_cases(void);
 TCase *hostile_cases(void);
+TCase *write_cases(void);
 
 /* Reads, maps and runs `main` with its checks. */
 sn_status run_text(sn_diag *d, const char *text);
