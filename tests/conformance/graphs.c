@@ -2,6 +2,8 @@
 /* Two graphs from their roots down: an instruction of `want` has one like it in `got`, with operands alike. */
 #include <string.h>
 
+#include "sinter/text.h"
+
 #include "trees.h"
 
 typedef struct graphs {
@@ -17,7 +19,19 @@ static bool called_alike(graphs *g, const sn_instr *a, const sn_instr *b) {
   return true;
 }
 
+static bool same_sharding(const sn_sharding *a, const sn_sharding *b) {
+  sn_str x = {0}, y = {0};
+  if (a == NULL || b == NULL) return a == b;
+  sn_hlo_print_sharding(&x, a);
+  sn_hlo_print_sharding(&y, b);
+  bool same = !x.failed && !y.failed && x.n == y.n && memcmp(x.data, y.data, x.n) == 0;
+  sn_str_finish(&x);
+  sn_str_finish(&y);
+  return same;
+}
+
 static bool same_kind(const sn_instr *a, const sn_instr *b) {
+  if (!same_sharding(a->sharding, b->sharding) || a->n_control != b->n_control) return false;
   if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_called != b->n_called || !sn_shape_equal(a->shape, b->shape, 0)) return false;
   for (uint16_t k = 0; k < a->n_attrs; k++)
     if (!sn_attr_equal(&a->attrs[k], &b->attrs[k])) return false;
@@ -63,6 +77,8 @@ static bool alike(graphs *g, const sn_instr *a, const sn_instr *b) {
   }
   for (uint32_t k = 0; k < a->n_operands; k++)
     if (!alike(g, sn_instr_operand(a, k), sn_instr_operand(b, k))) return false;
+  for (uint16_t k = 0; k < a->n_control; k++)
+    if (!alike(g, a->control[k], b->control[k])) return false;
   if (!called_alike(g, a, b)) return false;
   g->like[a->id] = b;
   return true;

@@ -40,6 +40,7 @@ sn_status values_interpret(sn_diag *d, const sn_module *m, sn_array **args, bool
   o.customs = sn_stablehlo_customs();
   o.replicas = o.partitions = 1;
   o.stepwise = stepwise;
+  o.max_steps = 1 << 20; /* loops may not end on arguments that were not made for them */
   sn_status st = args != NULL ? SN_OK : values_make(m, &own);
   if (st == SN_OK) st = sn_eval(d, m, &o, (int)m->entry->n_params, args != NULL ? args : own, out);
   values_release(m, own);

@@ -273,10 +273,20 @@ static uint64_t dictionary(sn_bw *w, const sn_mlir_attr *a) {
   return coded(w, SN_BW_VHLO, &b);
 }
 
-static uint64_t word(sn_bw *w, const sn_mlir_attr *a) {
+/* Words in an op's own form come without their domain. */
+static const char *domain_of(const char *name, const sn_mlir_attr *a) {
+  static const char *const domains[][2] = {{"comparison_direction", "stablehlo.comparison_direction"}, {"compare_type", "stablehlo.comparison_type"}, {"fft_type", "stablehlo.fft_type"},
+                                           {"rng_algorithm", "stablehlo.rng_algorithm"}, {"rng_distribution", "stablehlo.rng_distribution"}, {"transpose_a", "stablehlo.transpose"},
+                                           {"mode", "stablehlo.result_accuracy_mode"}};
+  for (size_t k = 0; a->name == NULL && k < sizeof domains / sizeof domains[0]; k++)
+    if (strcmp(domains[k][0], name) == 0) return domains[k][1];
+  return a->name != NULL ? a->name : "stablehlo.precision";
+}
+
+static uint64_t word(sn_bw *w, const char *name, const sn_mlir_attr *a) {
   sn_str b = {0};
   uint64_t code = 0, value = 0;
-  if (a->name == NULL || !sn_bc_vhlo_word(a->name, a->s, &code, &value)) sn_bw_fail(w, SN_NOWHERE, "the word %s has no form in VHLO", a->s);
+  if (!sn_bc_vhlo_word(domain_of(name, a), a->s, &code, &value)) sn_bw_fail(w, SN_NOWHERE, "the word %s has no form in VHLO", a->s);
   sn_bw_uint(&b, code);
   sn_bw_uint(&b, value);
   return coded(w, SN_BW_VHLO, &b);
@@ -303,7 +313,7 @@ static uint64_t structure(sn_bw *w, const sn_mlir_attr *a) {
     index_list(&b, sn_mlir_member(a, "operand_tuple_indices"));
   } else if (strcmp(a->name, "stablehlo.result_accuracy") == 0) {
     const sn_mlir_attr *ulps = sn_mlir_member(a, "ulps"), *mode = sn_mlir_member(a, "mode");
-    uint64_t m = mode != NULL ? word(w, mode) : 0;
+    uint64_t m = mode != NULL ? word(w, "mode", mode) : 0;
     sn_bw_uint(&b, 20);
     double_bits(&b, sn_mlir_member(a, "atol"));
     double_bits(&b, sn_mlir_member(a, "rtol"));
@@ -343,7 +353,7 @@ uint64_t sn_bw_attr(sn_bw *w, const char *name, const sn_mlir_attr *a) {
     case SN_MA_FLOAT: return number(w, a);
     case SN_MA_STRING:
     case SN_MA_SYMBOL: return string(w, a->s, (size_t)a->n);
-    case SN_MA_ENUM: return word(w, a);
+    case SN_MA_ENUM: return word(w, name, a);
     case SN_MA_TYPE: return type_attr(w, a->type);
     case SN_MA_ARRAY: return array(w, a);
     case SN_MA_DICT: return dictionary(w, a);

@@ -11,24 +11,72 @@ enum { HAS_ATTRS = 1, HAS_RESULTS = 2, HAS_OPERANDS = 4, HAS_REGIONS = 16, HAS_P
 /* ---- properties ---- */
 
 /* What is written where the tree says nothing. */
-static uint64_t default_of(sn_bw *w, const sn_mlir_op *op, const char *name) {
-  static const char *const falses[] = {"use_global_device_ids", "has_dynamic_root"}, *const lists[] = {"result_tilings", "arg_attrs", "res_attrs"},
-                    *const nones[] = {"lhs_precision_type",  "rhs_precision_type",       "accumulation_type",           "lhs_component_count",
-                                      "rhs_component_count", "num_primitive_operations", "allow_imprecise_accumulation"};
+typedef enum filler { FALSE, EMPTY, NONE, NO_TEXT, ZERO, NO_INTS, ONES, TRUTHS, PADS, DEFAULTS, NOTYPE, ACCURACY, ORIGINAL } filler;
+static const struct { const char *name; filler with; } fillers[] = {
+    {"use_global_device_ids", FALSE}, {"has_dynamic_root", FALSE}, {"indices_are_sorted", FALSE}, {"unique_indices", FALSE}, {"has_side_effect", FALSE}, {"is_stable", FALSE},
+    {"lower", FALSE}, {"is_host_transfer", FALSE}, {"result_tilings", EMPTY}, {"arg_attrs", EMPTY}, {"res_attrs", EMPTY}, {"operand_layouts", EMPTY}, {"result_layouts", EMPTY},
+    {"called_computations", EMPTY}, {"output_operand_aliases", EMPTY}, {"layout", EMPTY}, {"lhs_precision_type", NONE}, {"rhs_precision_type", NONE}, {"accumulation_type", NONE},
+    {"lhs_component_count", NONE}, {"rhs_component_count", NONE}, {"num_primitive_operations", NONE}, {"allow_imprecise_accumulation", NONE}, {"backend_config", NO_TEXT},
+    {"sym_visibility", NO_TEXT}, {"infeed_config", NO_TEXT}, {"outfeed_config", NO_TEXT}, {"channel_id", ZERO}, {"index_vector_dim", ZERO}, {"known_expanding_dimensions", NO_INTS},
+    {"known_nonexpanding_dimensions", NO_INTS}, {"source_target_pairs", NO_INTS}, {"replica_groups", NO_INTS}, {"window_strides", ONES}, {"base_dilations", ONES}, {"window_dilations", ONES},
+    {"lhs_dilation", ONES}, {"rhs_dilation", ONES}, {"window_reversal", TRUTHS}, {"padding", PADS}, {"precision_config", DEFAULTS}, {"compare_type", NOTYPE},
+    {"result_accuracy", ACCURACY}, {"api_version", ORIGINAL}};
+
+/* Dimensions of the op's window: spatial ones of a convolution, else the operand's. */
+static int window_rank(const sn_mlir_op *op) {
+  const sn_mlir_attr *spatial = sn_mlir_find(op, "input_spatial_dimensions");
+  if (spatial != NULL && spatial->kind == SN_MA_INTS && spatial->n <= SN_MAX_RANK) return (int)spatial->n;
+  const sn_mlir_attr *sizes = sn_mlir_find(op, "window_dimensions");
+  return sizes != NULL && sizes->kind == SN_MA_INTS && sizes->n <= SN_MAX_RANK ? (int)sizes->n : op->n_operands != 0 ? op->operands[0]->type->rank : 0;
+}
+
+/* rank x 2 zeros. */
+static uint64_t no_padding(sn_bw *w, int rank) {
+  int64_t dims[2] = {rank, 2}, zero = 0;
+  sn_array *a = NULL;
+  const sn_shape *shape = sn_shape_array(w->arena, SN_TYPE_S64, 0, dims);
+  if (shape == NULL || sn_array_create_from(shape, &zero, &a) != SN_OK) return 0;
+  const sn_mlir_type s64 = {.kind = SN_MT_SCALAR, .scalar = SN_TYPE_S64}, t = {.kind = SN_MT_TENSOR, .scalar = SN_TYPE_INVALID, .rank = 2, .dims = dims, .element = &s64};
+  const sn_mlir_attr zeros = {.kind = SN_MA_DENSE, .type = &t, .dense = a, .splat = rank != 0};
+  uint64_t k = rank != 0 ? sn_bw_attr(w, "padding", &zeros) : 0;
+  sn_array_release(a);
+  return k;
+}
+
+static uint64_t fill(sn_bw *w, const sn_mlir_op *op, const char *name, filler with) {
+  static const sn_mlir_type truth = {.kind = SN_MT_SCALAR, .scalar = SN_TYPE_PRED};
+  int64_t v[SN_MAX_RANK];
+  const sn_mlir_attr mode = {.kind = SN_MA_ENUM, .name = "stablehlo.result_accuracy_mode", .s = "DEFAULT"}, precision = {.kind = SN_MA_ENUM, .name = "stablehlo.precision", .s = "DEFAULT"};
+  const sn_mlir_named accuracy = {"mode", &mode};
+  const sn_mlir_attr *const both[2] = {&precision, &precision};
+  for (int k = 0; k < SN_MAX_RANK; k++) v[k] = with == ONES;
   sn_mlir_attr a = {.kind = SN_MA_BOOL};
-  for (size_t k = 0; k < sizeof falses / sizeof falses[0]; k++)
-    if (strcmp(name, falses[k]) == 0) return sn_bw_attr(w, name, &a);
-  a.kind = SN_MA_ARRAY;
-  for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
-    if (strcmp(name, lists[k]) == 0) return sn_bw_attr(w, name, &a);
-  for (size_t k = 0; k < sizeof nones / sizeof nones[0]; k++)
-    if (strcmp(name, nones[k]) == 0) return sn_bw_none(w);
-  if (strcmp(name, "result_accuracy") == 0) {
-    const sn_mlir_attr mode = {.kind = SN_MA_ENUM, .name = "stablehlo.result_accuracy_mode", .s = "DEFAULT"};
-    const sn_mlir_named member = {"mode", &mode};
-    a = (sn_mlir_attr){.kind = SN_MA_STRUCT, .name = "stablehlo.result_accuracy", .members = &member, .n = 1};
-    return sn_bw_attr(w, name, &a);
+  switch (with) {
+    case FALSE: break;
+    case EMPTY: a.kind = SN_MA_ARRAY; break;
+    case NONE: return sn_bw_none(w);
+    case NO_TEXT: a = (sn_mlir_attr){.kind = SN_MA_STRING, .s = ""}; break;
+    case ZERO: a.kind = SN_MA_INT; break;
+    case NO_INTS: a = (sn_mlir_attr){.kind = SN_MA_INTS, .ints = v}; break;
+    case ONES: a = (sn_mlir_attr){.kind = SN_MA_INTS, .ints = v, .n = window_rank(op)}; break;
+    case TRUTHS: a = (sn_mlir_attr){.kind = SN_MA_INTS, .ints = v, .n = window_rank(op), .type = &truth}; break;
+    case PADS: return no_padding(w, window_rank(op));
+    case DEFAULTS: a = (sn_mlir_attr){.kind = SN_MA_ARRAY, .items = both, .n = 2}; break;
+    case NOTYPE: a = (sn_mlir_attr){.kind = SN_MA_ENUM, .name = "stablehlo.comparison_type", .s = "NOTYPE"}; break;
+    case ACCURACY: a = (sn_mlir_attr){.kind = SN_MA_STRUCT, .name = "stablehlo.result_accuracy", .members = &accuracy, .n = 1}; break;
+    case ORIGINAL: a = (sn_mlir_attr){.kind = SN_MA_INT, .i = 1}; break;
   }
+  return sn_bw_attr(w, name, &a);
+}
+
+static uint64_t default_of(sn_bw *w, const sn_mlir_op *op, const char *name) {
+  /* A gather's or scatter's lists, whichever are empty. */
+  bool lists = strstr(op->name, "gather") != NULL || strstr(op->name, "scatter") != NULL || strstr(op->name, "dot_general") != NULL || strstr(op->name, "convolution") != NULL;
+  for (size_t k = 0; k < sizeof fillers / sizeof fillers[0]; k++)
+    if (strcmp(name, fillers[k].name) == 0) return fill(w, op, name, fillers[k].with);
+  size_t n = strlen(name);
+  if (lists && n > 5 && (strstr(name, "dims") != NULL || strstr(name, "dimensions") != NULL || strcmp(name, "start_index_map") == 0)) return fill(w, op, name, NO_INTS);
+  if (strcmp(name, "feature_group_count") == 0 || strcmp(name, "batch_group_count") == 0) return fill(w, op, "api", ORIGINAL);
   sn_bw_fail(w, op->loc, "%s: the attribute %s is missing", op->name, name);
   return 0;
 }
