@@ -50,7 +50,7 @@ static int spilled(const sn_gpu_kernel *g) {
 }
 
 /* Kernels whose registers did not suffice are compiled again by the next schedule; the better of both stays. */
-static sn_status replace_spilling(compile *c, sn_nvrtc *nvrtc, sn_gpu_schedule schedule, sn_gpu_kernel **all) {
+static sn_status replace_spilling(compile *c, sn_nvrtc *nvrtc, const sn_cache *cache, sn_gpu_schedule schedule, sn_gpu_kernel **all) {
   sn_gpu_kernel **again = SN_NEW_N(c->arena, sn_gpu_kernel *, c->n_kernels + 1);
   uint32_t *at = SN_NEW_N(c->arena, uint32_t, c->n_kernels + 1), n = 0;
   if (!again || !at) return sn_out_of_memory(c->d, c->n_kernels * sizeof *again);
@@ -60,21 +60,39 @@ static sn_status replace_spilling(compile *c, sn_nvrtc *nvrtc, sn_gpu_schedule s
     SN_TRY(sn_gpu_emit(c->d, c->arena, c->kernels[i], &c->target, schedule, again[n]));
     at[n++] = i;
   }
-  if (n) SN_TRY(sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, &c->target, (int)n, again));
+  if (n) SN_TRY(sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, cache, &c->target, (int)n, again));
   for (uint32_t i = 0; i < n; i++) {
     if (spilled(again[i]) < spilled(all[at[i]])) all[at[i]] = again[i];
   }
   return SN_OK;
 }
 
-static sn_status compile_all(compile *c, sn_gpu_kernel **all) {
+static sn_status compile_all(compile *c, const sn_cache *cache, sn_gpu_kernel **all) {
   sn_nvrtc *nvrtc;
   if (c->n_kernels == 0) return SN_OK;
   SN_TRY(sn_nvrtc_open(c->d, &nvrtc));
-  sn_status s = sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, &c->target, (int)c->n_kernels, all);
-  for (int schedule = SN_GPU_AS_IS + 1; schedule < SN_GPU_SCHEDULES && s == SN_OK; schedule++) s = replace_spilling(c, nvrtc, (sn_gpu_schedule)schedule, all);
+  sn_status s = sn_gpu_compile(c->d, c->arena, nvrtc, c->o->pool, cache, &c->target, (int)c->n_kernels, all);
+  for (int schedule = SN_GPU_AS_IS + 1; schedule < SN_GPU_SCHEDULES && s == SN_OK; schedule++) s = replace_spilling(c, nvrtc, cache, (sn_gpu_schedule)schedule, all);
   sn_nvrtc_close(nvrtc);
   return s;
+}
+
+/* A line a kernel, a line for all. */
+static char *cache_report(const compile *c, const sn_cache *cache, sn_gpu_kernel *const *all) {
+  sn_str s = {0};
+  uint32_t n = 0;
+  if (!cache) {
+    sn_str_add(&s, "no cache: SINTER_CACHE_DIR is not set\n");
+    return sn_compile_take_text(&s);
+  }
+  for (uint32_t i = 0; i < c->n_kernels; i++) {
+    const sn_gpu_kernel *g = all[i];
+    n += g->found == SN_CACHE_HIT;
+    sn_str_printf(&s, "%-40s %016llx%016llx  %s%s\n", c->kernels[i]->name, (unsigned long long)g->key.bits[0], (unsigned long long)g->key.bits[1], g->found == SN_CACHE_HIT ? "" : "compiled: ",
+                  sn_cache_answers[g->found]);
+  }
+  sn_str_printf(&s, "%s: %u of %u kernels found for %s\n", sn_cache_dir(cache), n, c->n_kernels, c->target.name);
+  return sn_compile_take_text(&s);
 }
 
 /* ---- the program's tables ---- */
@@ -158,8 +176,12 @@ static void keep_texts(const compile *c, sn_gpu_kernel *const *all, sn_compile_r
 
 sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r) {
   sn_gpu_kernel **all = NULL;
+  sn_cache *cache = NULL;
   SN_TRY(emit_all(c, &all));
-  sn_status s = compile_all(c, all);
+  SN_TRY(sn_cache_open(c->d, c->o->cache_dir, &cache));
+  sn_status s = compile_all(c, cache, all);
+  if (s == SN_OK) r->cache = cache_report(c, cache, all);
+  sn_cache_close(cache);
   if (c->o->keep_texts) keep_texts(c, all, r); /* the CUDA C helps where it was refused */
   SN_TRY(s);
   return make_program(c, all, out, r);

@@ -113,9 +113,15 @@ typedef struct result {
 typedef struct batch {
   sn_nvrtc *n;
   const sn_target *target;
+  const sn_cache *cache;
   sn_gpu_kernel *const *kernels;
   result *results;
 } batch;
+
+/* The numeric contract, and what is said of each function. */
+static const char *const options[] = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--generate-line-info", "--ptxas-options=-v"};
+
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
 static char *fetch(result *r, program p, int (*size)(program, size_t *), int (*get)(program, char *), size_t *bytes) {
   if (size(p, bytes) != 0 || *bytes == 0) return NULL;
@@ -132,23 +138,86 @@ static char *fetch(result *r, program p, int (*size)(program, size_t *), int (*g
   return text;
 }
 
+/* ---- the cache's entries: three sizes, then log, PTX, cubin, each with its NUL ---- */
+
+static void make_key(const batch *b, sn_gpu_kernel *k) {
+  int version[2] = {b->n->major, b->n->minor};
+  sn_cache_key_init(&k->key, "cuda");
+  sn_cache_key_add(&k->key, version, sizeof version);
+  sn_cache_key_add(&k->key, b->target->name, strlen(b->target->name));
+  for (int i = 0; i < N_OPTIONS; i++) sn_cache_key_add(&k->key, options[i], strlen(options[i]) + 1);
+  sn_cache_key_add(&k->key, k->source, strlen(k->source));
+}
+
+static char *copy_piece(result *r, const char **at, size_t bytes) {
+  char *text = sn_alloc(bytes + 1);
+  if (text) memcpy(text, *at, bytes + 1);
+  else r->out_of_memory = true;
+  *at += bytes + 1;
+  return text;
+}
+
+static bool from_cache(const batch *b, sn_gpu_kernel *k, result *r) {
+  void *data;
+  size_t bytes;
+  uint64_t sizes[3];
+  make_key(b, k);
+  k->found = sn_cache_get(b->cache, &k->key, &data, &bytes);
+  if (k->found != SN_CACHE_HIT) return false;
+  bool fits = bytes >= sizeof sizes;
+  if (fits) memcpy(sizes, data, sizeof sizes);
+  fits = fits && sizes[0] < bytes && sizes[1] < bytes && sizes[2] < bytes && sizeof sizes + sizes[0] + sizes[1] + sizes[2] + 3 == bytes;
+  if (fits) {
+    const char *at = (const char *)data + sizeof sizes;
+    r->log = copy_piece(r, &at, r->log_bytes = sizes[0]);
+    r->ptx = copy_piece(r, &at, r->ptx_bytes = sizes[1]);
+    r->cubin = copy_piece(r, &at, r->cubin_bytes = sizes[2]);
+  } else {
+    k->found = SN_CACHE_TORN;
+  }
+  sn_free(data);
+  return fits;
+}
+
+static void to_cache(const batch *b, const sn_gpu_kernel *k, const result *r) {
+  if (r->code != 0 || !r->log || !r->ptx || !r->cubin) return;
+  const char *from[3] = {r->log, r->ptx, r->cubin};
+  uint64_t sizes[3] = {strlen(r->log), strlen(r->ptx), r->cubin_bytes};
+  size_t bytes = sizeof sizes + sizes[0] + sizes[1] + sizes[2] + 3;
+  char *data = sn_alloc(bytes), *at = data;
+  if (!data) return;
+  memcpy(at, sizes, sizeof sizes);
+  at += sizeof sizes;
+  for (int i = 0; i < 3; i++) {
+    memcpy(at, from[i], sizes[i]);
+    at += sizes[i];
+    *at++ = '\0';
+  }
+  sn_cache_put(b->cache, &k->key, data, bytes);
+  sn_free(data);
+}
+
 static void compile_one(void *ctx, int64_t item, int worker) {
   batch *b = ctx;
   result *r = &b->results[item];
   char architecture[64];
   program p = NULL;
   (void)worker;
+  b->kernels[item]->found = SN_CACHE_NONE;
+  if (b->cache && from_cache(b, b->kernels[item], r)) return;
   snprintf(architecture, sizeof architecture, "--gpu-architecture=%s", b->target->name);
-  const char *options[] = {architecture, "--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--generate-line-info", "--ptxas-options=-v"};
+  const char *all[N_OPTIONS + 1] = {architecture};
+  memcpy(all + 1, options, sizeof options);
   r->code = b->n->create(&p, b->kernels[item]->source, "kernel.cu", 0, NULL, NULL);
   if (r->code != 0) return;
-  r->code = b->n->compile(p, (int)(sizeof options / sizeof options[0]), options);
+  r->code = b->n->compile(p, N_OPTIONS + 1, all);
   r->log = fetch(r, p, b->n->log_size, b->n->log, &r->log_bytes);
   if (r->code == 0) {
     r->ptx = fetch(r, p, b->n->ptx_size, b->n->ptx, &r->ptx_bytes);
     r->cubin = fetch(r, p, b->n->cubin_size, b->n->cubin, &r->cubin_bytes);
   }
   b->n->destroy(&p);
+  if (b->cache) to_cache(b, b->kernels[item], r);
 }
 
 /* ---- what the assembler says of a function ---- */
@@ -225,10 +294,10 @@ static sn_status take(sn_diag *d, sn_arena *a, const sn_nvrtc *n, const sn_targe
   return SN_OK;
 }
 
-sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels) {
+sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_cache *cache, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels) {
   result *results = sn_alloc_zero((size_t)n_kernels + 1, sizeof *results);
   if (!results) return sn_out_of_memory(d, (size_t)n_kernels * sizeof *results);
-  batch b = {n, t, kernels, results};
+  batch b = {n, t, cache, kernels, results};
   sn_status s = SN_OK;
   sn_pool_run(pool, n_kernels, compile_one, &b);
   for (int i = 0; i < n_kernels; i++) {

@@ -20,6 +20,7 @@ typedef struct sn_compile_options {
   sn_pool *pool;            /* compile on it; may be NULL */
   const char *dump_to;      /* every stage as files; NULL: SINTER_DUMP_TO */
   bool keep_texts;          /* fill the texts below */
+  const char *cache_dir;    /* compiled kernels; NULL: SINTER_CACHE_DIR, unset or empty: none */
   bool interpret;           /* instructions without code become commands for the host's interpreter (sn_context_options.custom_call) instead of being refused */
 } sn_compile_options;
 void sn_compile_options_init(sn_compile_options *o);
@@ -32,6 +33,7 @@ typedef struct sn_compile_report {
   char *optimized, *kernels, *llvm, *assembly;
   char *cuda, *ptx;         /* CUDA targets */
   char *resources;          /* a line a launch: registers, spills, shared memory, blocks of threads */
+  char *cache;              /* a line a kernel: its key, what the cache had, why it was compiled */
 } sn_compile_report;
 void sn_compile_report_finish(sn_compile_report *r);
 

@@ -18,6 +18,7 @@
 #include "sinter/target.h"
 #include "sinter/cost.h"
 #include "sinter/plan.h"
+#include "sinter/cache.h"
 #include "sinter/compiler.h"
 #include "sinter/kernel.h"
 #include "sinter/cpu.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static sn_status dir_fault(sn_diag *d, const char *path, const char *doing, int error) {
   return sn_error(d, (sn_loc){path, 0, 0}, SN_ERR_IO, "cannot %s: %s", doing, strerror(error));
@@ -35,6 +36,18 @@ sn_status sn_dir_make(sn_diag *d, const char *path) {
   if (error == 0) error = dir_make_one(part);
   sn_free(part);
   return error == 0 ? SN_OK : dir_fault(d, path, "make directory", error);
+}
+
+sn_status sn_dir_make_private(sn_diag *d, const char *path) {
+  struct stat st;
+  bool fresh = stat(path, &st) != 0;
+  SN_TRY(sn_dir_make(d, path));
+  if (fresh && chmod(path, 0700) != 0) return dir_fault(d, path, "keep others out of directory", errno);
+  if (stat(path, &st) != 0) return dir_fault(d, path, "look at directory", errno);
+  if (st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) return SN_OK;
+  sn_error(d, (sn_loc){path, 0, 0}, SN_ERR_IO, st.st_uid == geteuid() ? "others may write to this directory" : "this directory belongs to another user");
+  sn_hint(d, "what is loaded from it is run: choose one of your own with mode 0700");
+  return SN_ERR_IO;
 }
 
 typedef struct dir_names {

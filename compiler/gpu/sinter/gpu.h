@@ -3,6 +3,7 @@
 #ifndef SINTER_GPU_H
 #define SINTER_GPU_H
 
+#include "sinter/cache.h"
 #include "sinter/kernel.h"
 #include "sinter/target.h"
 
@@ -31,6 +32,8 @@ typedef struct sn_gpu_kernel {
   size_t ptx_bytes;         /* with the NUL */
   const void *cubin;
   size_t cubin_bytes;
+  sn_cache_key key;         /* under which a cache keeps it, and what was found there */
+  sn_cache_answer found;
 } sn_gpu_kernel;
 
 /* Variants of a kernel's text that differ in nothing but what the assembler makes of them. One that spills registers is dropped for the next. */
@@ -51,8 +54,9 @@ SN_NODISCARD sn_status sn_nvrtc_open(sn_diag *d, sn_nvrtc **out);
 void sn_nvrtc_close(sn_nvrtc *n);
 void sn_nvrtc_version(const sn_nvrtc *n, int *major, int *minor);
 
-/* Fills PTX, cubin and resources of all kernels, in parallel on the pool (NULL: one after the other). A failure shows the CUDA C line. */
-SN_NODISCARD sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels);
+/* Fills PTX, cubin and resources of all kernels, in parallel on the pool (NULL: one after the other), from the cache where it has them (NULL: none). A failure shows the
+ * CUDA C line. */
+SN_NODISCARD sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_pool *pool, const sn_cache *cache, const sn_target *t, int n_kernels, sn_gpu_kernel *const *kernels);
 
 /* Blocks of the phase that a multiprocessor holds at once; 0 where the cubin has not said its registers. */
 int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p);

@@ -226,6 +226,8 @@ typedef sn_status (*sn_file_writer)(void *ctx, FILE *to);
 SN_NODISCARD sn_status sn_file_write_with(sn_diag *d, const char *path, sn_file_writer fn, void *ctx);
 bool sn_file_exists(const char *path);
 SN_NODISCARD sn_status sn_dir_make(sn_diag *d, const char *path); /* with parents; an existing one is fine */
+/* The same for its owner alone; an existing one that another user owns, or that others may write, is SN_ERR_IO. */
+SN_NODISCARD sn_status sn_dir_make_private(sn_diag *d, const char *path);
 /* Sorted names (no . and ..), in the arena. */
 SN_NODISCARD sn_status sn_dir_list(sn_diag *d, sn_arena *a, const char *path, const char *const **names, size_t *n);
 SN_NODISCARD sn_status sn_file_remove(sn_diag *d, const char *path); /* a missing one is fine */

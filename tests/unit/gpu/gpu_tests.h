@@ -26,6 +26,7 @@ const char *first_message(const fixture *f);
 
 Suite *emit_suite(void);
 Suite *nvrtc_suite(void);
+Suite *cache_suite(void);
 Suite *device_suite(void);
 
 #endif

@@ -37,6 +37,7 @@ const char *first_message(const fixture *f) { return sn_diag_stored(f->d) ? sn_d
 int main(void) {
   SRunner *r = srunner_create(emit_suite());
   srunner_add_suite(r, nvrtc_suite());
+  srunner_add_suite(r, cache_suite());
   srunner_add_suite(r, device_suite());
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);

@@ -26,7 +26,7 @@ START_TEST(an_error_shows_our_line) {
   if (n) {
     sn_gpu_phase phase = {.entry = "k"};
     sn_gpu_kernel bad = {.source = "/* one */\nextern \"C\" __global__ void k(float *a) {\n  a[0] = undeclared;\n}\n", .n_phases = 1, .phases = &phase}, *all[] = {&bad};
-    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, &f.target, 1, all), SN_ERR_INTERNAL);
+    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, NULL, &f.target, 1, all), SN_ERR_INTERNAL);
     const sn_diagnostic *e = sn_diag_get(f.d, 0);
     ck_assert_int_eq(e->loc.line, 3);
     ck_assert_ptr_nonnull(strstr(e->message, "undeclared"));
@@ -51,7 +51,7 @@ START_TEST(products_compile_for_every_target) {
   if (n) {
     int registers, statics, local;
     ck_assert_int_eq(emit_hlo(&f, text, &k, &g), SN_OK);
-    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, &f.target, 1, all), SN_OK);
+    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, NULL, &f.target, 1, all), SN_OK);
     ck_assert_ptr_nonnull(strstr(g.ptx, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"));
     ck_assert_ptr_nonnull(strstr(g.ptx, targets[_i]));
     ck_assert_ptr_null(strstr(g.ptx, "div.full")); /* no fast division: the contract's flags were taken */
@@ -74,7 +74,7 @@ START_TEST(torn_cubins_are_refused) {
   sn_nvrtc *n = open_nvrtc(&f);
   if (n) {
     ck_assert_int_eq(emit_hlo(&f, "HloModule m\nENTRY e {\n  a = f32[64] parameter(0)\n  ROOT r = f32[64] negate(a)\n}\n", &k, &g), SN_OK);
-    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, &f.target, 1, all), SN_OK);
+    ck_assert_int_eq(sn_gpu_compile(f.d, f.arena, n, NULL, NULL, &f.target, 1, all), SN_OK);
     for (size_t bytes = 0; bytes < g.cubin_bytes; bytes += bytes < 128 ? 1 : 37) {
       uint8_t *torn = malloc(bytes + 1); /* exactly as long as it says: a read beyond it is seen by the sanitizer */
       memcpy(torn, g.cubin, bytes);
