@@ -62,9 +62,12 @@
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
 /* Last: nothing may move instructions any more, but whole commands. */
-#define MEMORY                                                                                                       \
+#define ORDER                                                                                                        \
   P(custom_call_layout, 0), /* behind all that looks at values alone, before the order is fixed */                   \
-  P(schedule, 0), P(remat, 1), /* what waits long is known by the order */                                              \
+  P(schedule, 0), P(remat, 1) /* what waits long is known by the order */
+
+#define MEMORY                                                                                                       \
+  ORDER,                                                                                                             \
   P(command_merge, 2), /* behind remat: it works on single fusions; before copies: which results may lie over operands changes */ \
   P(copy_insertion, 0) /* copies depend on the order */
 
@@ -72,7 +75,8 @@
 #define PATTERNS P(attention_fusion, 1)
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, PATTERNS, FUSION, MEMORY, STOP};
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
+/* Each phase of a command is a launch there: merged commands would only share fewer kernels. */
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, ORDER, P(copy_insertion, 0), STOP};
 static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};
