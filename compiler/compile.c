@@ -23,7 +23,8 @@ void sn_compile_report_finish(sn_compile_report *r) {
   sn_free(r->ptx);
   sn_free(r->resources);
   sn_free(r->cache);
-  r->optimized = r->kernels = r->llvm = r->assembly = r->cuda = r->ptx = r->resources = r->cache = NULL;
+  sn_free(r->model);
+  r->optimized = r->kernels = r->llvm = r->assembly = r->cuda = r->ptx = r->resources = r->cache = r->model = NULL;
 }
 
 /* ---- code ---- */

@@ -183,6 +183,7 @@ sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r) {
   if (s == SN_OK) r->cache = cache_report(c, cache, all);
   sn_cache_close(cache);
   if (c->o->keep_texts) keep_texts(c, all, r); /* the CUDA C helps where it was refused */
+  if (s == SN_OK && c->o->keep_texts) s = sn_compile_model_gpu(c, all, &r->model);
   SN_TRY(s);
   return make_program(c, all, out, r);
 }

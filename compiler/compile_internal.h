@@ -53,6 +53,9 @@ sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const
 sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r);
 /* Behind the passes: products that are to run in tf32 are marked so, by their `algorithm`. */
 sn_status sn_compile_precision(compile *c);
+/* The modelled step as a table, for sn_free. */
+struct sn_gpu_kernel;
+sn_status sn_compile_model_gpu(compile *c, struct sn_gpu_kernel *const *all, char **out);
 char *sn_compile_take_text(sn_str *s);
 
 #endif

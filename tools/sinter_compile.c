@@ -10,9 +10,9 @@
 
 static const sn_option own[] = {
     {"output", 'o', SN_OPT_TEXT, "FILE", "-", "where it goes; a folder for cubin, one file a kernel", 0, 0},
-    {"emit", 0, SN_OPT_CHOICE, "program|kernels|llvm|asm|cuda|ptx|cubin|resources", "program", "what to write", 0, 0},
+    {"emit", 0, SN_OPT_CHOICE, "program|kernels|llvm|asm|cuda|ptx|cubin|resources|model", "program", "what to write; model: a line a launch, with modelled times for the machine that --target describes", 0, 0},
     {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
-    {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin and resources)", 0, 0},
+    {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin, resources and model), or a file that describes a machine, as passes/cost/machines has them", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
     {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation would save", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to compile on; 0: SINTER_THREADS, else every CPU of this process", 0, 1024},
@@ -32,7 +32,7 @@ static bool is_one_of(const char *word, const char *const *words) {
 static const char *text_of(const sn_compile_report *r, const char *what) {
   const struct {
     const char *name, *text;
-  } rows[] = {{"kernels", r->kernels}, {"llvm", r->llvm}, {"asm", r->assembly}, {"cuda", r->cuda}, {"ptx", r->ptx}, {"resources", r->resources}};
+  } rows[] = {{"kernels", r->kernels}, {"llvm", r->llvm}, {"asm", r->assembly}, {"cuda", r->cuda}, {"ptx", r->ptx}, {"resources", r->resources}, {"model", r->model}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (strcmp(rows[i].name, what) == 0) return rows[i].text;
   }
@@ -85,7 +85,7 @@ static sn_status print_memory(sn_diag *d, const sn_compile_options *c, const sn_
 }
 
 static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_module *m, sn_pool *pool) {
-  static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", NULL};
+  static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", "model", NULL};
   sn_compile_options c;
   sn_compile_report r;
   sn_program *p = NULL;

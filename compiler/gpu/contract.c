@@ -58,7 +58,9 @@ static void plain(gpu_emit *e, const sn_kcontract *c) {
 
 void gpu_contract(gpu_emit *e, const sn_knode *n) {
   const sn_kcontract *c = n->contract;
-  gpu_line(e, "/* contract %dx%d%s%s */", c->mr, c->nr, n->comment ? ": " : "", n->comment ? n->comment : "");
+  const char *sums = e->buffers[c->acc.buffer].name, *lhs = e->buffers[c->a.buffer].name, *rhs = e->buffers[c->b.buffer].name;
+  if (c->k->kind == SN_IX_CONST && c->k->value == 0) gpu_line(e, "/* %s = 0 */", sums);
+  else gpu_line(e, "/* %s %s %s x %s: %d x %d%s%s */", sums, c->accumulate ? "+=" : "=", lhs, rhs, c->mr, c->nr, n->comment ? ": " : "", n->comment ? n->comment : "");
   if (e->buffers[c->acc.buffer].home == HOME_SPREAD) gpu_spread_contract(e, c);
   else plain(e, c);
 }

@@ -204,11 +204,30 @@ static int64_t small_tiles(const gpu_emit *e, const survey *s) {
   return sum;
 }
 
+/* Tiles keep the names that a template gave them, where they are the only ones of that name. */
+static bool has_own_name(const gpu_emit *e, int b) {
+  const char *name = e->k->buffers[b].name;
+  if (e->k->buffers[b].memory <= SN_KMEM_WORK || !name || !*name || strlen(name) >= sizeof e->buffers->name) return false;
+  for (const char *c = name; *c; c++) {
+    if ((*c < 'a' || *c > 'z') && *c != '_') return false;
+  }
+  static const char *const taken[] = {"lane", "item", "scratch", "slice", "row", "column", "product", "sum", "was", "seen", "old", "next", "q", "k", "a", "b", "i", "j", "r", "s", "x"};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+    if (strcmp(name, taken[i]) == 0) return false;
+  }
+  for (int o = 0; o < e->k->n_buffers; o++) {
+    const sn_kbuffer *other = &e->k->buffers[o];
+    if (o != b && other->memory > SN_KMEM_WORK && other->name && strcmp(other->name, name) == 0) return false;
+  }
+  return true;
+}
+
 static void name_buffers(gpu_emit *e) {
   static const char *const prefixes[SN_KMEM_COUNT] = {"in", "out", "io", "work", "reg", "tile"};
   for (int b = 0; b < e->k->n_buffers; b++) {
     gpu_buffer *g = &e->buffers[b];
-    snprintf(g->name, sizeof g->name, "%s%d", prefixes[e->k->buffers[b].memory], b);
+    if (has_own_name(e, b)) snprintf(g->name, sizeof g->name, "%s", e->k->buffers[b].name);
+    else snprintf(g->name, sizeof g->name, "%s%d", prefixes[e->k->buffers[b].memory], b);
     g->home = HOME_GLOBAL;
   }
 }
@@ -254,7 +273,8 @@ static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barr
   for (int g = p->n_grid - 1; g >= 0; g--) {
     e->dim64[g] = p->grid[g] > (1 << 30);
     const char *x = inner == 1 ? "item" : gpu_text(e, "item / %lld", (long long)inner);
-    if (g > 0) x = gpu_text(e, inner == 1 ? "%s %% %lld" : "(%s) %% %lld", x, (long long)p->grid[g]);
+    if (p->grid[g] == 1) x = "0";
+    else if (g > 0) x = gpu_text(e, inner == 1 ? "%s %% %lld" : "(%s) %% %lld", x, (long long)p->grid[g]);
     gpu_line(e, "const %s d%d = %s%s%s;", e->dim64[g] ? "long long" : "int", g, items > (1 << 29) && !e->dim64[g] ? "(int)(" : "", x,
              items > (1 << 29) && !e->dim64[g] ? ")" : "");
     inner *= p->grid[g];

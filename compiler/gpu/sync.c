@@ -8,8 +8,14 @@
 /* first: the first index expression of the access. */
 typedef void (*touch_fn)(void *ctx, int buffer, const sn_ix *first, bool writes);
 
-/* A buffer of three dimensions is a row of tiles. */
-static const sn_ix *stage_of(const gpu_emit *e, const sn_ktile *t) { return e->k->buffers[t->buffer].rank == 3 ? t->at[0] : NULL; }
+static bool is_zero(const sn_ix *e) { return e->kind == SN_IX_CONST && e->value == 0; }
+
+/* The first index of a tile of rows x columns that lies within it: a buffer of three dimensions may be a row of tiles. */
+static const sn_ix *stage_of(const gpu_emit *e, const sn_ktile *t, int64_t rows, int64_t columns) {
+  const sn_kbuffer *b = &e->k->buffers[t->buffer];
+  if (b->rank != 3 || b->strides || !is_zero(t->at[1]) || !is_zero(t->at[2])) return NULL;
+  return (rows - 1) * t->stride[0] + (columns - 1) * t->stride[1] < b->dims[1] * b->dims[2] ? t->at[0] : NULL;
+}
 
 static void touch_node(const gpu_emit *e, const sn_knode *n, touch_fn fn, void *ctx) {
   switch (n->op) {
@@ -20,15 +26,15 @@ static void touch_node(const gpu_emit *e, const sn_knode *n, touch_fn fn, void *
       fn(ctx, n->copy->from.buffer, NULL, false);
       fn(ctx, n->copy->to.buffer, NULL, true);
       break;
-    case SN_K_CONTRACT: /* tiles of a staged buffer lie within one stage */
-      if (n->contract->k->kind == SN_IX_CONST && n->contract->k->value == 0) {
-        fn(ctx, n->contract->acc.buffer, NULL, true);
-        break;
+    case SN_K_CONTRACT: {
+      const sn_kcontract *c = n->contract;
+      if (!is_zero(c->k)) {
+        fn(ctx, c->a.buffer, stage_of(e, &c->a, c->mr, c->k->hi), false);
+        fn(ctx, c->b.buffer, stage_of(e, &c->b, c->k->hi, c->nr), false);
       }
-      fn(ctx, n->contract->a.buffer, stage_of(e, &n->contract->a), false);
-      fn(ctx, n->contract->b.buffer, stage_of(e, &n->contract->b), false);
-      fn(ctx, n->contract->acc.buffer, NULL, true);
+      fn(ctx, c->acc.buffer, NULL, true);
       break;
+    }
     default: break;
   }
   for (int r = 0; r < n->n_regions; r++) {

@@ -33,6 +33,7 @@ typedef struct sn_compile_report {
   char *optimized, *kernels, *llvm, *assembly;
   char *cuda, *ptx;         /* CUDA targets */
   char *resources;          /* a line a launch: registers, spills, shared memory, blocks of threads */
+  char *model;              /* CUDA targets: a line a launch, what it does and how long the machine described is taken to need; sums */
   char *cache;              /* a line a kernel: its key, what the cache had, why it was compiled */
 } sn_compile_report;
 void sn_compile_report_finish(sn_compile_report *r);

@@ -22,11 +22,11 @@ static const gpu_tile tiles[] = {
 
 typedef struct gpu_rate {
   const char *target;
-  double mma, l2_gbs;
+  double mma;
 } gpu_rate;
 
 static const gpu_rate rates[] = {
-#define SN_GPU_RATE(target, mma, l2_gbs) {target, mma, l2_gbs},
+#define SN_GPU_RATE(target, mma) {target, mma},
 #include "sinter/gpu_rates.def"
 #undef SN_GPU_RATE
 };
@@ -43,9 +43,20 @@ static const gpu_rate *rate_of(const sn_target *t) {
   return &rates[0];
 }
 
+double sn_gpu_tensor_rate(const sn_target *t, double share) { return (t->tensor_tflops > 0 ? t->tensor_tflops : 100) * 1e6 * (share > 0 ? share : rate_of(t)->mma); }
+
+double sn_gpu_cache_rate(const sn_target *t) { return (t->l2_gbs > 0 ? t->l2_gbs : 4000) * 1e3; }
+
+double sn_gpu_tile_share(bool tensor, int rows, int columns) {
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+    if (tiles[i].rows == rows && tiles[i].columns == columns) return tensor || tiles[i].fma == 0 ? tiles[i].tensor : tiles[i].fma;
+  }
+  return tiles[0].tensor; /* of another template: as the smallest */
+}
+
 static double peak(const sn_target *t, const sn_gpu_problem *p) { /* operations a microsecond */
   double fma = (t->fma_gflops > 0 ? t->fma_gflops : 10000) * 1e3;
-  if (p->tensor && t->tensor_tflops > 0) return t->tensor_tflops * 1e6 * rate_of(t)->mma;
+  if (p->tensor && t->tensor_tflops > 0) return sn_gpu_tensor_rate(t, 0);
   return p->wide ? fma / 2 : fma;
 }
 
@@ -62,12 +73,12 @@ static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *ti
   double useful = (double)p->batch * (double)p->m * (double)p->n, area = (double)tile->rows * (double)tile->columns, result = useful * each;
   s->fill = useful * (double)s->n_splits / ((double)(s->waves * cores) * area);
   s->maths_us = (double)s->waves * 2 * area * (double)s->split / (peak(t, p) * share / (double)cores) + BLOCK_US * (double)ceil_div(s->waves, tile->resident);
-  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * each / (rate_of(t)->l2_gbs * 1e3);
+  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * each / sn_gpu_cache_rate(t);
   s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * each + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
   double longest = s->maths_us > s->cache_us ? s->maths_us : s->cache_us;
   s->us = longest > s->memory_us ? longest : s->memory_us;
   /* The splits' sums are written and read again; they mostly stay in L2. */
-  if (s->n_splits > 1) s->us += (t->launch_us > 0 ? t->launch_us : 2.5) + 2 * (double)s->n_splits * result / (rate_of(t)->l2_gbs * 1e3 * 0.5);
+  if (s->n_splits > 1) s->us += (t->launch_us > 0 ? t->launch_us : 2.5) + 2 * (double)s->n_splits * result / (sn_gpu_cache_rate(t) * 0.5);
 }
 
 static int64_t most_splits(const sn_gpu_problem *p) {

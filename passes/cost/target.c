@@ -21,11 +21,11 @@ static const sn_target rows[] = {
     {.kind = SN_TARGET_CPU, .name = "aarch64", .triple = "aarch64-unknown-linux-gnu", .cpu = "generic", .features = "+neon", .vector_bytes = 16, .n_vector_registers = 32,
      .fma = true, .cores = 4, .fma_gflops = 150, .memory_gbs = 40, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .launch_us = 0.3},
     {.kind = SN_TARGET_CUDA, .name = "sm_80", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 108, .fma_gflops = 19500, .memory_gbs = 1555,
-     .l1_bytes = 163 << 10, .l2_bytes = 40 << 20, .launch_us = 2.5, .tensor_tflops = 156, .sm_threads = 2048, .sm_blocks = 32},
+     .l1_bytes = 163 << 10, .l2_bytes = 40 << 20, .launch_us = 2.5, .tensor_tflops = 156, .l2_gbs = 5000, .sm_threads = 2048, .sm_blocks = 32},
     {.kind = SN_TARGET_CUDA, .name = "sm_89", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 142, .fma_gflops = 91600, .memory_gbs = 864,
-     .l1_bytes = 99 << 10, .l2_bytes = 96 << 20, .launch_us = 2.5, .tensor_tflops = 183, .sm_threads = 1536, .sm_blocks = 24},
+     .l1_bytes = 99 << 10, .l2_bytes = 96 << 20, .launch_us = 2.5, .tensor_tflops = 183, .l2_gbs = 4000, .sm_threads = 1536, .sm_blocks = 24},
     {.kind = SN_TARGET_CUDA, .name = "sm_90a", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 132, .fma_gflops = 66900, .memory_gbs = 3350,
-     .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .launch_us = 2.5, .tensor_tflops = 494, .sm_threads = 2048, .sm_blocks = 32},
+     .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .launch_us = 2.5, .tensor_tflops = 494, .l2_gbs = 6000, .sm_threads = 2048, .sm_blocks = 32},
 };
 
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -120,7 +120,7 @@ static sn_status native(sn_diag *d, sn_arena *a, sn_target *out) {
 /* Lines of `key = value`: figures that replace those of the row named by `base` (native where there is none). */
 static bool take_figure(sn_target *t, const char *key, double v) {
   const struct { const char *key; double *to; } reals[] = {
-      {"fma_gflops", &t->fma_gflops}, {"memory_gbs", &t->memory_gbs}, {"launch_us", &t->launch_us}, {"tensor_tflops", &t->tensor_tflops}};
+      {"fma_gflops", &t->fma_gflops}, {"memory_gbs", &t->memory_gbs}, {"launch_us", &t->launch_us}, {"tensor_tflops", &t->tensor_tflops}, {"l2_gbs", &t->l2_gbs}};
   const struct { const char *key; int64_t *to; } sizes[] = {{"l1_bytes", &t->l1_bytes}, {"l2_bytes", &t->l2_bytes}, {"l3_bytes", &t->l3_bytes}};
   for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
     if (strcmp(key, reals[i].key) != 0) continue;
@@ -159,7 +159,7 @@ static sn_status read_figures(sn_diag *d, sn_arena *a, const char *path, sn_targ
         else s = sn_error(d, loc, SN_ERR_SYNTAX, "'%s' is no target", value);
       } else if (!take_figure(t, key, strtod(value, NULL))) {
         s = sn_error(d, loc, SN_ERR_SYNTAX, "'%s' is no figure of a machine", key);
-        sn_hint(d, "known: base, cores, fma_gflops, memory_gbs, launch_us, tensor_tflops, l1_bytes, l2_bytes, l3_bytes");
+        sn_hint(d, "known: base, cores, fma_gflops, memory_gbs, launch_us, tensor_tflops, l2_gbs, l1_bytes, l2_bytes, l3_bytes");
       }
     }
     at = next;

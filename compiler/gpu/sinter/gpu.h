@@ -61,6 +61,21 @@ SN_NODISCARD sn_status sn_gpu_compile(sn_diag *d, sn_arena *a, sn_nvrtc *n, sn_p
 /* Blocks of the phase that a multiprocessor holds at once; 0 where the cubin has not said its registers. */
 int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p);
 
+/* ---- the model: what a launch does and how long a machine is taken to need (not measured) ---- */
+
+typedef struct sn_gpu_work {
+  int64_t items;
+  double products, ops;  /* operations: of contractions, padding included, and all others */
+  double bytes, moved;   /* of arguments: each element once; every access */
+  int rows, columns;     /* the contraction's tile */
+  bool tensor;
+} sn_gpu_work;
+
+/* Of all items of a phase, from its loops. SN_ERR_MEMORY alone. */
+SN_NODISCARD sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, int phase, sn_gpu_work *out);
+/* Microseconds with its launch. share: of the tensor cores' peak that mma.sync reaches; 0: what gpu_rates.def says of the target. *bound: what decided. */
+double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound);
+
 /* Resources of `entry` in a cubin (ELF). false: not found or malformed; never reads outside. */
 bool sn_cubin_resources(const void *cubin, size_t bytes, const char *entry, int *registers, int *static_shared, int *local);
 

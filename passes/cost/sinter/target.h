@@ -25,6 +25,7 @@ typedef struct sn_target {
   int64_t l1_bytes, l2_bytes, l3_bytes; /* a core's; L3 shared. CUDA: shared memory a block, L2 */
   double launch_us;        /* cost of one more command */
   double tensor_tflops;    /* CUDA: TF32 */
+  double l2_gbs;           /* CUDA: reads from L2 */
   int sm_threads, sm_blocks; /* CUDA: most that a multiprocessor holds at once */
 } sn_target;
 

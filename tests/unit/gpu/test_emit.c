@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu_tests.h"
+#include "sinter/gpu_cost.h"
 
 static void expect(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) != NULL, "no '%s' in:\n%.4000s", text, g->source); }
 static void refuse(const sn_gpu_kernel *g, const char *text) { ck_assert_msg(strstr(g->source, text) == NULL, "'%s' in:\n%.4000s", text, g->source); }
@@ -83,7 +84,7 @@ START_TEST(products_keep_their_sums_in_registers) {
   char text[512];
   fixture_init(&f, "sm_90a");
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ""), &k, &g), SN_OK);
-  expect(&g, "float reg8[16];"); /* sums of a 64 x 64 tile */
+  expect(&g, "float sums[16];"); /* of a 64 x 64 tile */
   expect(&g, "fmaf(a[r], b[s], ");
   refuse(&g, "sn_mma_tf32");
   expect(&g, "*(const float4 *)&in0["); /* four neighbours at once */
@@ -151,6 +152,53 @@ START_TEST(schedules_say_it_to_the_assembler) {
 }
 END_TEST
 
+/* The step's shapes: few tiles with many terms are cut along k, and no choice leaves a third of the multiprocessors idle. */
+START_TEST(tiles_fill_the_waves) {
+  static const struct {
+    int64_t m, n, k;
+    bool splits;
+  } rows[] = {{6304, 768, 768, false}, {6304, 3072, 768, false}, {6304, 768, 3072, false}, {768, 768, 6304, true}, {768, 3072, 6304, false}, {3072, 768, 6304, false}};
+  fixture f;
+  fixture_init(&f, "sm_90a");
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    sn_gpu_problem p = {1, rows[i].m, rows[i].n, rows[i].k, true, false, 16};
+    sn_gpu_product_schedule s, one;
+    sn_gpu_choose_product(&f.target, &p, &s);
+    ck_assert_msg(s.fill > 0.7 && s.fill <= 1, "product %zu: %d x %d in %lld splits fill %.2f", i, s.rows, s.columns, (long long)s.n_splits, s.fill);
+    ck_assert_msg((s.n_splits > 1) == rows[i].splits, "product %zu: %lld splits", i, (long long)s.n_splits);
+    ck_assert(s.split * s.n_splits >= p.k && s.split * (s.n_splits - 1) < p.k && s.split % p.terms == 0);
+    ck_assert(sn_gpu_cost_product(&f.target, &p, 128, 128, 1, &one));
+    ck_assert(s.us <= one.us);
+  }
+  fixture_finish(&f);
+}
+END_TEST
+
+/* What the model reads from the loops of a product, by hand: 256 x 192 x 64 in whole tiles, each argument once. */
+START_TEST(the_model_counts_what_loops_do) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  sn_gpu_work w;
+  char text[512];
+  const char *bound = NULL;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
+  ck_assert_int_eq(k->n_phases, 1);
+  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, 0, &w), SN_OK);
+  ck_assert(w.tensor);
+  ck_assert_double_eq(w.products, 2.0 * 256 * 192 * 64);
+  ck_assert_double_eq(w.bytes, 4.0 * (256 * 64 + 64 * 192 + 256 * 192));
+  ck_assert_double_ge(w.moved, w.bytes);
+  ck_assert_int_eq(w.items, 256 / w.rows * (192 / w.columns));
+  double as_built = sn_gpu_phase_us(&f.target, &w, &g.phases[0], 0, &bound);
+  ck_assert_ptr_nonnull(bound);
+  ck_assert_double_ge(as_built, f.target.launch_us);
+  ck_assert_double_le(sn_gpu_phase_us(&f.target, &w, &g.phases[0], 0.75, &bound), as_built);
+  fixture_finish(&f);
+}
+END_TEST
+
 START_TEST(out_of_memory_is_a_status) {
   fixture f;
   sn_kernel *k;
@@ -184,6 +232,8 @@ Suite *emit_suite(void) {
   tcase_add_test(t, large_tiles_go_to_scratch);
   tcase_add_test(t, resident_blocks_by_what_runs_out_first);
   tcase_add_test(t, schedules_say_it_to_the_assembler);
+  tcase_add_test(t, tiles_fill_the_waves);
+  tcase_add_test(t, the_model_counts_what_loops_do);
   tcase_add_test(t, out_of_memory_is_a_status);
   suite_add_tcase(s, t);
   return s;

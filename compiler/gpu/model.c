@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* The modelled step: what each launch does, read from its loops, and how long a machine is taken to need for it. Nothing here is measured.
+ *
+ *   maths    products: the multiprocessor with most items decides (waves), at the share of gpu_rates.def; other operations at half the rate of multiply-adds
+ *   memory   each element of each argument once, however often it is loaded, at the share of heroes.def and as far as the launch's threads can ask for it
+ *   L2       every load and store that is made
+ *   time     the longest of these, and the launch */
+#include "sinter/gpu.h"
+
+#include <string.h>
+
+#include "sinter/cost.h"
+#include "sinter/gpu_cost.h"
+
+enum { FILLING_THREADS = 512 /* of a multiprocessor, that keep its share of memory busy */ };
+
+/* ---- what a phase does ---- */
+
+typedef struct walk {
+  const sn_kernel *k;
+  sn_gpu_work *w;
+  double *loaded, *stored; /* elements, by buffer, as often as they are touched */
+} walk;
+
+static double trips(const sn_knode *n) {
+  int64_t span = n->hi->hi - n->lo->lo; /* a loop that some items leave early counts in full */
+  return span <= 0 || n->step <= 0 ? 0 : (double)((span + n->step - 1) / n->step);
+}
+
+static double weight(const sn_knode *n) {
+  if (sn_op_has(n->hlo, SN_T_TRANS)) return 14;
+  return n->hlo == SN_OP_DIVIDE || n->hlo == SN_OP_SQRT ? 4 : n->hlo == SN_OP_RSQRT ? 6 : 1;
+}
+
+static void contraction(walk *x, const sn_kcontract *c, double times) {
+  double flops = 2.0 * c->mr * c->nr * (double)c->k->hi * times;
+  x->w->products += flops;
+  if (flops == 0) return;
+  x->w->rows = c->mr;
+  x->w->columns = c->nr;
+  x->w->tensor |= c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32;
+}
+
+static void region(walk *x, const sn_kregion *r, double times) {
+  for (const sn_knode *n = r->first; n; n = n->next) {
+    double inside = times;
+    switch (n->op) {
+      case SN_K_LOAD: x->loaded[n->buffer] += times; break;
+      case SN_K_STORE: x->stored[n->buffer] += times; break;
+      case SN_K_ATOMIC:
+        x->loaded[n->buffer] += times;
+        x->stored[n->buffer] += times;
+        break;
+      case SN_K_COPY:
+        x->loaded[n->copy->from.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi;
+        x->stored[n->copy->to.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi;
+        break;
+      case SN_K_ELT: x->w->ops += times * weight(n); break;
+      case SN_K_FMA: x->w->ops += times * 2; break;
+      case SN_K_CONTRACT: contraction(x, n->contract, times); break;
+      case SN_K_FOR: inside = times * trips(n); break;
+      default: break;
+    }
+    for (int k = 0; k < n->n_regions; k++) region(x, n->regions[k], inside);
+  }
+}
+
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+
+sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, int phase, sn_gpu_work *out) {
+  walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
+  memset(out, 0, sizeof *out);
+  if (!x.loaded || !x.stored) return SN_ERR_MEMORY;
+  out->items = 1;
+  for (int g = 0; g < k->phases[phase].n_grid; g++) out->items *= k->phases[phase].grid[g];
+  region(&x, k->phases[phase].body, (double)out->items);
+  for (int b = 0; b < k->n_buffers; b++) {
+    if (k->buffers[b].memory > SN_KMEM_WORK) continue;
+    double each = (double)sn_type_bytes(k->buffers[b].type), all = (double)sn_kbuffer_bytes(&k->buffers[b]);
+    out->bytes += smaller(x.loaded[b] * each, all) + smaller(x.stored[b] * each, all);
+    out->moved += (x.loaded[b] + x.stored[b]) * each;
+  }
+  return SN_OK;
+}
+
+/* ---- how long that takes ---- */
+
+static double products_us(const sn_target *t, const sn_gpu_work *w, double share) {
+  double cores = t->cores > 0 ? t->cores : 100, items = (double)w->items, waves = (double)((int64_t)((items + cores - 1) / cores));
+  double rate = w->tensor ? sn_gpu_tensor_rate(t, share) : t->fma_gflops * 1e3;
+  return w->products / items * waves * cores / (rate * sn_gpu_tile_share(w->tensor, w->rows, w->columns));
+}
+
+double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound) {
+  double cores = t->cores > 0 ? t->cores : 100, threads = (double)p->threads * (double)p->blocks;
+  double maths = (w->products > 0 ? products_us(t, w, share) : 0) + w->ops / (t->fma_gflops * 1e3 / 2) / larger(1e-3, smaller(1, threads / (cores * 128)));
+  double memory = w->bytes / (t->memory_gbs * 1e3 * 0.85) / larger(1e-3, smaller(1, threads / (cores * FILLING_THREADS)));
+  double cache = w->moved / (sn_gpu_cache_rate(t)), longest = larger(maths, larger(memory, cache));
+  *bound = longest <= t->launch_us ? "launch" : longest == maths ? "maths" : longest == memory ? "memory" : "L2";
+  return longest + t->launch_us;
+}
