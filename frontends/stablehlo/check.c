@@ -124,12 +124,18 @@ static double option(const char *config, const char *name, double dflt) {
   return at != NULL && at[strlen(name)] == '=' ? strtod(at + strlen(name) + 1, NULL) : dflt;
 }
 
+/* As option, a count in 64 bits, of which -1 is the largest. */
+static uint64_t count_option(const char *config, const char *name, uint64_t dflt) {
+  const char *at = config != NULL ? strstr(config, name) : NULL;
+  return at != NULL && at[strlen(name)] == '=' ? strtoull(at + strlen(name) + 1, NULL, 10) : dflt;
+}
+
 static sn_status expected(sn_diag *d, const sn_instr *i, const char *target, const sn_array *got, const sn_array *want) {
   const char *config = i->backend_config;
   bool op = config != NULL && strncmp(config, "op", 2) == 0, eq = strcmp(target, "check.eq") == 0;
   check c = {d, i->loc, target, option(config, "tolerance", op || eq ? 1e-4 : 1e-3), 0, 3, eq};
-  c.max_ulp = (uint64_t)option(config, "max_ulp_difference", op ? 1 : 3);
-  c.min_ulp = (uint64_t)option(config, "min_ulp_difference", 0);
+  c.max_ulp = count_option(config, "max_ulp_difference", op ? 1 : 3);
+  c.min_ulp = count_option(config, "min_ulp_difference", 0);
   return compare(&c, strcmp(target, "check.expect_eq") == 0 ? part_equal : strcmp(target, "check.expect_close") == 0 ? part_close : part_almost, got, want);
 }
 

@@ -182,7 +182,7 @@ static void fill(void *to, int64_t bytes, uint64_t pattern, uint32_t width) {
 
 static void bind_buffers(sn_context *c, uint32_t i) {
   const place *p = &c->places[c->first_place[i]];
-  for (uint32_t k = 0; k < c->program->commands[i].n_slices; k++) c->buffers[k] = c->bases[p[k].base] + p[k].offset;
+  for (uint32_t k = 0; k < c->program->commands[i].n_slices; k++) c->buffers[k] = (void *)((uintptr_t)c->bases[p[k].base] + (size_t)p[k].offset); /* empty arrays have no address */
 }
 
 static sn_status run_range(sn_diag *d, sn_context *c, uint32_t first, uint32_t n);
