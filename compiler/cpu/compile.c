@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Kernels a unit: what a module costs beside its functions is shared, and the units still spread over threads. */
-enum { KERNELS_PER_UNIT = 4, MAX_WORKERS = 64 };
+enum { KERNELS_PER_UNIT = 4, PHASES_PER_UNIT = 8, MAX_WORKERS = 64 };
 
 typedef struct unit {
   int first, n;                  /* kernels */
@@ -216,11 +216,13 @@ static sn_status plan_units(compilation *c) {
   for (int k = 0; k < c->n_kernels; k++) {
     for (int p = 0; p < c->kernels[k]->n_phases; p++) SN_TRY(scan_region(c, k, c->kernels[k]->phases[p].body));
   }
-  for (int k = 0; k < c->n_kernels; k += each) {
+  for (int k = 0, n; k < c->n_kernels; k += n) {
     unit *u = add_unit(c);
     if (!u) return SN_ERR_MEMORY;
+    int phases = c->kernels[k]->n_phases;
+    for (n = 1; n < each && k + n < c->n_kernels && phases + c->kernels[k + n]->n_phases <= PHASES_PER_UNIT; n++) phases += c->kernels[k + n]->n_phases;
     u->first = k;
-    u->n = c->n_kernels - k < each ? c->n_kernels - k : each;
+    u->n = n; /* few of those with many phases: units take about as long as each other */
     u->label = c->kernels[k]->name;
   }
   return SN_OK;
