@@ -291,6 +291,13 @@ static void check_aliases(reader *r, const sn_program *p) {
 
 static bool section_fits(const sn_image_header *h, uint64_t at, uint64_t n) { return at <= h->file_bytes && n <= h->file_bytes - at; }
 
+uint64_t sn_program_image_checksum(const uint8_t *image, size_t n_bytes) {
+  sn_image_header h;
+  memcpy(&h, image, sizeof h);
+  h.checksum = 0;
+  return sn_hash(image + sizeof h, n_bytes - sizeof h, sn_hash(&h, sizeof h, 0));
+}
+
 static sn_status read_header(reader *r, const sn_program *p, sn_image_header *h) {
   sn_loc loc = {r->name, 0, 0};
   if (p->n_bytes < sizeof *h || memcmp(p->bytes, SN_IMAGE_MAGIC, sizeof h->magic) != 0) {
@@ -302,14 +309,15 @@ static sn_status read_header(reader *r, const sn_program *p, sn_image_header *h)
     sn_hint(r->d, "compile it again with this version");
     return SN_ERR_VERSION;
   }
-  if (h->header_bytes != sizeof *h || h->file_bytes != p->n_bytes) {
+  if (h->header_bytes != sizeof *h) return sn_error(r->d, loc, SN_ERR_CORRUPT, "its header has %u bytes, expected %zu", h->header_bytes, sizeof *h);
+  if (h->file_bytes != p->n_bytes) {
     return sn_error(r->d, loc, SN_ERR_CORRUPT, "the file has %llu bytes, its header says %llu", (unsigned long long)p->n_bytes, (unsigned long long)h->file_bytes);
   }
   if (!section_fits(h, h->meta_offset, h->meta_bytes) || !section_fits(h, h->code_offset, h->code_bytes) || !section_fits(h, h->constants_offset, h->constants_bytes) ||
       h->meta_offset != sizeof *h || h->constants_offset % 64) {
     return sn_error(r->d, loc, SN_ERR_CORRUPT, "a section lies outside the file");
   }
-  if (sn_hash(p->bytes + sizeof *h, p->n_bytes - sizeof *h, h->file_bytes ^ h->abi) != h->checksum) {
+  if (sn_program_image_checksum(p->bytes, p->n_bytes) != h->checksum) {
     return sn_error(r->d, loc, SN_ERR_CORRUPT, "the checksum does not match: the file is torn or was changed");
   }
   return SN_OK;

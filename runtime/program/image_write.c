@@ -155,7 +155,8 @@ sn_status sn_program_image_write(sn_diag *d, const sn_program_spec *s, uint8_t *
   memcpy(image + h.meta_offset, meta.data, meta.n);
   if (h.code_bytes) memcpy(image + h.code_offset, s->code, h.code_bytes);
   copy_constants(s, image + h.constants_offset);
-  h.checksum = sn_hash(image + sizeof h, h.file_bytes - sizeof h, h.file_bytes ^ h.abi);
+  memcpy(image, &h, sizeof h);
+  h.checksum = sn_program_image_checksum(image, h.file_bytes);
   memcpy(image, &h, sizeof h);
   sn_str_finish(&meta);
   *out = image;

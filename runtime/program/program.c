@@ -107,6 +107,7 @@ bool sn_program_is(const void *data, size_t n_bytes) { return n_bytes >= 8 && me
 
 uint32_t sn_program_n_arguments(const sn_program *p) { return p->n_arguments; }
 uint32_t sn_program_n_results(const sn_program *p) { return p->n_results; }
+bool sn_program_result_is_tuple(const sn_program *p) { return p->result_is_tuple; }
 const sn_program_leaf *sn_program_argument(const sn_program *p, uint32_t i) { return &p->arguments[i]; }
 const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i) { return &p->results[i]; }
 int64_t sn_program_arena_bytes(const sn_program *p) { return p->arena_bytes; }

@@ -16,7 +16,7 @@
 typedef struct sn_image_header {
   char magic[8];
   uint32_t abi, header_bytes;
-  uint64_t file_bytes, checksum; /* checksum: of everything behind the header, seeded with the header's own fields before it */
+  uint64_t file_bytes, checksum; /* checksum: sn_program_image_checksum */
   uint64_t meta_offset, meta_bytes, code_offset, code_bytes, constants_offset, constants_bytes;
 } sn_image_header;
 
@@ -42,6 +42,8 @@ struct sn_program {
   bool result_is_tuple;
 };
 
+/* Of the whole image, which holds a header at least, its checksum taken as 0: a flipped offset would call another place in the code. */
+uint64_t sn_program_image_checksum(const uint8_t *image, size_t n_bytes);
 sn_status sn_program_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes); /* freed by sn_free_aligned */
 /* Reads and checks everything into p's tables; p->bytes, p->n_bytes and p->arena are set. `name`: for messages. */
 sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p);

@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   h.abi = SN_PROGRAM_ABI;
   h.header_bytes = sizeof h;
   h.file_bytes = n_bytes;
-  h.checksum = sn_hash(image + sizeof h, n_bytes - sizeof h, h.file_bytes ^ h.abi);
+  memcpy(image, &h, sizeof h);
+  h.checksum = sn_program_image_checksum(image, n_bytes);
   memcpy(image, &h, sizeof h);
   read_image(image, n_bytes);
   free(image);

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SN_PROGRAM_ABI 3
+#define SN_PROGRAM_ABI 4
 
 /* ---- how a kernel is called ---------------------------------------------------------------------------------------------- */
 
@@ -128,6 +128,7 @@ void sn_program_print(sn_str *to, const sn_program *p); /* the text form: `sinte
 
 uint32_t sn_program_n_arguments(const sn_program *p);
 uint32_t sn_program_n_results(const sn_program *p);
+bool sn_program_result_is_tuple(const sn_program *p); /* of its results; else it has one at most */
 const sn_program_leaf *sn_program_argument(const sn_program *p, uint32_t i);
 const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i);
 int64_t sn_program_arena_bytes(const sn_program *p);

@@ -170,7 +170,7 @@ START_TEST(every_prefix_and_flip_is_refused) {
   char *bytes = image_of(&f, &n);
   ck_assert(sn_program_is(bytes, n));
   for (size_t cut = 0; cut < n; cut += 37) ck_assert_int_ne(sn_program_read_memory(NULL, "cut", bytes, cut, &p), SN_OK);
-  for (size_t at = 0; at < n; at += 61) {
+  for (size_t at = 0; at < n; at += at < 200 ? 1 : 61) { /* all of the header */
     bytes[at] ^= 0x40;
     ck_assert_int_ne(sn_program_read_memory(NULL, "flipped", bytes, n, &p), SN_OK);
     bytes[at] ^= 0x40;
@@ -188,10 +188,7 @@ START_TEST(lies_with_a_right_checksum_are_safe) {
   size_t n;
   fixture_init(&f);
   char *bytes = image_of(&f, &n);
-  uint32_t abi;
-  uint64_t file_bytes, meta_offset, meta_bytes;
-  memcpy(&abi, bytes + 8, 4);
-  memcpy(&file_bytes, bytes + 16, 8);
+  uint64_t meta_offset, meta_bytes;
   memcpy(&meta_offset, bytes + 32, 8);
   memcpy(&meta_bytes, bytes + 40, 8);
   int refused = 0;
@@ -199,7 +196,8 @@ START_TEST(lies_with_a_right_checksum_are_safe) {
     for (int bit = 0; bit < 8; bit += 3) {
       sn_program *p = NULL;
       bytes[at] = (char)(bytes[at] ^ (1 << bit));
-      uint64_t sum = sn_hash(bytes + 80, n - 80, file_bytes ^ abi);
+      memset(bytes + 24, 0, 8);
+      uint64_t sum = sn_hash(bytes + 80, n - 80, sn_hash(bytes, 80, 0));
       memcpy(bytes + 24, &sum, 8);
       refused += sn_program_read_memory(NULL, "lie", bytes, n, &p) != SN_OK;
       sn_program_release(p);
