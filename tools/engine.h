@@ -5,6 +5,7 @@
 
 #include "options.h"
 #include "sinter/passes.h"
+#include "sinter/program.h"
 
 typedef struct sn_engine_setup {
   sn_pool *pool;    /* borrowed; NULL: one thread. Results do not depend on it. */
@@ -38,6 +39,8 @@ typedef struct sn_runnable {
   void *program;
 } sn_runnable;
 SN_NODISCARD sn_status sn_runnable_init(sn_diag *d, const sn_engine *e, const sn_engine_setup *setup, const sn_module *m, sn_runnable *out);
+/* A program that was compiled before: of the setup, pool, seed and donate count. */
+SN_NODISCARD sn_status sn_runnable_from_program(sn_diag *d, const sn_engine_setup *setup, sn_program *p, sn_runnable *out);
 SN_NODISCARD sn_status sn_runnable_call(sn_diag *d, const sn_runnable *r, int n, sn_array *const *args, sn_array **out);
 void sn_runnable_finish(sn_runnable *r);
 

@@ -131,40 +131,30 @@ static sn_status device_target(sn_diag *d, const char *device, char *to, size_t 
   return SN_OK;
 }
 
-static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, const char *engine, void **out) {
-  compiled *p = sn_alloc_zero(1, sizeof *p);
+/* Takes over the reference to `program`. */
+static sn_status bind(sn_diag *d, const sn_engine_setup *setup, sn_program *program, void **out) {
   *out = NULL;
-  if (!p) return sn_out_of_memory(d, sizeof *p);
-  char target[32];
-  sn_compile_options o;
-  sn_context_options c;
-  sn_compile_options_init(&o);
-  sn_context_options_init(&c);
-  o.engine = engine;
-  o.pool = setup->pool;
-  o.interpret = true;
-  p->pool = setup->pool;
-  if (setup->passes) {
-    o.passes = *setup->passes;
-    o.opt_level = setup->passes->opt_level;
+  compiled *p = sn_alloc_zero(1, sizeof *p);
+  if (!p) {
+    sn_program_release(program);
+    return sn_out_of_memory(d, sizeof *p);
   }
-  o.passes.seed = p->seed = setup->seed;
-  o.target = setup->target;
-  o.precision = setup->precision;
-  o.passes.stepwise = p->stepwise = setup->stepwise;
-  c.pool = setup->pool;
+  sn_context_options c;
+  sn_context_options_init(&c);
+  p->program = program;
+  p->pool = c.pool = setup->pool;
+  p->seed = setup->seed;
+  p->stepwise = setup->stepwise;
+  p->probe = setup->probe;
+  p->donate = setup->donate;
+  p->tuple = sn_program_result_is_tuple(program);
+  p->n_results = sn_program_n_results(program);
   c.custom_call = interpret;
   c.custom_call_ctx = p;
-  p->donate = setup->donate;
-  p->probe = setup->probe;
-  p->tuple = sn_shape_is_tuple(m->entry->root->shape);
-  sn_status s = setup->target ? SN_OK : device_target(d, setup->device, target, sizeof target, &o.target);
-  if (s == SN_OK) s = sn_compile(d, m, &o, &p->program, NULL);
-  if (s == SN_OK) s = sn_context_create(d, p->program, &c, &p->context);
+  sn_status s = sn_context_create(d, program, &c, &p->context);
   if (s == SN_OK) {
-    p->n_results = sn_program_n_results(p->program);
     p->results = sn_alloc_zero(p->n_results + 1u, sizeof *p->results);
-    p->args = sn_alloc_zero(sn_program_n_arguments(p->program) + 1u, sizeof *p->args);
+    p->args = sn_alloc_zero(sn_program_n_arguments(program) + 1u, sizeof *p->args);
     if (!p->results || !p->args) s = sn_out_of_memory(d, p->n_results * sizeof *p->results);
   }
   if (s != SN_OK) sn_engine_compiled_release(p);
@@ -172,8 +162,35 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   return s;
 }
 
+static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, const char *engine, void **out) {
+  char target[32];
+  sn_compile_options o;
+  sn_program *program;
+  *out = NULL;
+  sn_compile_options_init(&o);
+  o.engine = engine;
+  o.pool = setup->pool;
+  o.interpret = true;
+  if (setup->passes) {
+    o.passes = *setup->passes;
+    o.opt_level = setup->passes->opt_level;
+  }
+  o.passes.seed = setup->seed;
+  o.passes.stepwise = setup->stepwise;
+  o.target = setup->target;
+  o.precision = setup->precision;
+  if (!setup->target) SN_TRY(device_target(d, setup->device, target, sizeof target, &o.target));
+  SN_TRY(sn_compile(d, m, &o, &program, NULL));
+  return bind(d, setup, program, out);
+}
+
 sn_status sn_engine_fused_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out) { return prepare(d, setup, m, "fused", out); }
 sn_status sn_engine_op_by_op_prepare(sn_diag *d, const sn_engine_setup *setup, const sn_module *m, void **out) { return prepare(d, setup, m, "op-by-op", out); }
+
+sn_status sn_runnable_from_program(sn_diag *d, const sn_engine_setup *setup, sn_program *p, sn_runnable *out) {
+  *out = (sn_runnable){sn_engine_find("fused"), NULL};
+  return bind(d, setup, sn_program_retain(p), &out->program);
+}
 
 /* Leaves of tuple arguments, depth first, into p->args. */
 static bool flatten(compiled *p, sn_array *a, uint32_t *n) {

@@ -7,6 +7,7 @@
 #include "arrays.h"
 #include "engine.h"
 #include "pass_options.h"
+#include "run_program.h"
 #include "sinter/stablehlo.h"
 #include "sinter/text.h"
 #include "source.h"
@@ -32,7 +33,7 @@ static const sn_option own[] = {
 
 static const sn_option_group groups[] = {{"Running", own}, {"Engine", sn_options_engine}, {"Passes", sn_options_passes}, {NULL, NULL}};
 static const sn_tool tool = {"sinter-run", "runs a module and compares its results", "FILE", 1, 1, groups,
-                             "One file may hold arguments and results: sinter-run F.hlo --input=F.safetensors --compare=F.safetensors. NaN equals NaN, +0 equals -0."};
+                             "FILE is a module, or a program of sinter-compile. One file may hold arguments and results: sinter-run F.hlo --input=F.safetensors --compare=F.safetensors. NaN equals NaN, +0 equals -0."};
 
 typedef struct run {
   sn_diag *d;
@@ -43,7 +44,7 @@ typedef struct run {
   sn_pass_setup passes;
   sn_pool *pool;
   const sn_engine *engine;
-  sn_runnable program; /* of a compiling engine */
+  sn_runnable program; /* of a compiling engine, or the file */
   regex_t trace;
   bool tracing;
   int n_processes;
@@ -166,7 +167,7 @@ static sn_status make_program(run *r) {
 /* Nobody asked for an engine: what cannot be compiled, runs in several processes, or is to be watched instruction by instruction goes to the interpreter. */
 static sn_status choose_engine(run *r) {
   bool free_choice = !sn_opt_given(r->o, "engine") && !sn_env("SINTER_ENGINE") && strcmp(sn_opt_text(r->o, "device"), "cpu") == 0;
-  if (strcmp(r->engine->name, "interpreter") == 0) return SN_OK;
+  if (r->program.engine || strcmp(r->engine->name, "interpreter") == 0) return SN_OK;
   if (free_choice && (r->n_processes != 1 || r->tracing || sn_opt_flag(r->o, "stop-at-nan"))) {
     r->engine = sn_engine_find("interpreter");
     return SN_OK;
@@ -181,7 +182,7 @@ static sn_status choose_engine(run *r) {
 }
 
 static sn_status call_once(run *r, int replicas, int partitions, sn_array **results) {
-  if (strcmp(r->engine->name, "interpreter") == 0) return call_interpreter(r, r->m, replicas, partitions, results);
+  if (!r->program.engine && strcmp(r->engine->name, "interpreter") == 0) return call_interpreter(r, r->m, replicas, partitions, results);
   return sn_runnable_call(r->d, &r->program, (int)r->m->entry->n_params, r->shards, results);
 }
 
@@ -286,10 +287,24 @@ static sn_status deliver(run *r, int n, sn_array *const *got, int replicas, int 
   return s;
 }
 
+/* What sinter-compile wrote. */
+static sn_status open_program(run *r) {
+  sn_program *p;
+  sn_engine_setup setup = {.pool = r->pool, .seed = (uint64_t)sn_opt_int(r->o, "seed")};
+  SN_TRY(sn_program_check_options(r->d, r->o));
+  SN_TRY(sn_program_read_memory(r->d, r->source.name, r->source.text, r->source.n_bytes, &p));
+  sn_status s = sn_program_signature(r->d, p, &r->original);
+  if (s == SN_OK) s = sn_runnable_from_program(r->d, &setup, p, &r->program);
+  sn_program_release(p);
+  return s;
+}
+
 static sn_status prepare(run *r) {
   SN_TRY(choose_trace(r));
   SN_TRY(sn_engine_from_options(r->d, r->o, "fused", &r->engine, &r->pool));
-  SN_TRY(sn_source_read_one(r->d, sn_opt_operand(r->o, 0), sn_opt_flag(r->o, "split"), &r->source, &r->original));
+  SN_TRY(sn_source_open(r->d, sn_opt_operand(r->o, 0), sn_opt_flag(r->o, "split"), &r->source));
+  if (sn_program_is(r->source.text, r->source.n_bytes)) SN_TRY(open_program(r));
+  else SN_TRY(sn_source_only(r->d, &r->source, &r->original));
   SN_TRY(choose_entry(r));
   if (sn_opt_given(r->o, "tolerances")) SN_TRY(sn_golden_read(r->d, sn_opt_text(r->o, "tolerances"), &r->golden));
   size_t n = sn_opt_count(r->o, "input");

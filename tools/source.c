@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "sinter/program.h"
 #include "sinter/stablehlo.h"
 #include "sinter/text.h"
 
@@ -34,7 +35,7 @@ static sn_status inflate_all(sn_diag *d, const char *name, z_stream *z, sn_str *
       if (z->avail_in == 0) return SN_OK;
       if (inflateReset(z) != Z_OK) return SN_ERR_CORRUPT;
     } else if (code != Z_OK) {
-      return sn_error(d, (sn_loc){name, 0, 0}, SN_ERR_CORRUPT, "%s: gzip data is %s", name, code == Z_BUF_ERROR ? "cut short" : "damaged");
+      return sn_error(d, (sn_loc){name, 0, 0}, SN_ERR_CORRUPT, "gzip data is %s", code == Z_BUF_ERROR ? "cut short" : "damaged");
     }
   }
   return SN_OK;
@@ -45,7 +46,7 @@ static sn_status gunzip(sn_diag *d, sn_source *s) {
   memset(&z, 0, sizeof z);
   z.zalloc = zlib_alloc;
   z.zfree = zlib_free;
-  if (s->n_bytes > UINT32_MAX) return sn_error(d, SN_NOWHERE, SN_ERR_UNSUPPORTED, "%s: more than 4 GiB of compressed text", s->name);
+  if (s->n_bytes > UINT32_MAX) return sn_error(d, (sn_loc){s->name, 0, 0}, SN_ERR_UNSUPPORTED, "more than 4 GiB of compressed text");
   z.next_in = (Bytef *)s->text;
   z.avail_in = (uInt)s->n_bytes;
   if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) return sn_out_of_memory(d, sizeof z);
@@ -73,7 +74,7 @@ sn_status sn_source_open(sn_diag *d, const char *path, bool split, sn_source *ou
   out->more = true;
   SN_TRY(sn_file_read(d, path, &out->text, &out->n_bytes));
   if (is_gzip(out->text, out->n_bytes)) SN_TRY(gunzip(d, out));
-  if (sn_stablehlo_is_bytecode(out->text, out->n_bytes)) out->split = false; /* any bytes may occur in it */
+  if (sn_stablehlo_is_bytecode(out->text, out->n_bytes) || sn_program_is(out->text, out->n_bytes)) out->split = false; /* any bytes may occur in it */
   return SN_OK;
 }
 
@@ -136,6 +137,11 @@ static sn_status parse(sn_diag *d, sn_source *s, const char *text, size_t n, uin
   memset(s->part, '\n', line);
   memcpy(s->part + line, text, n);
   s->part[line + n] = '\0';
+  if (sn_program_is(text, n)) {
+    sn_error(d, (sn_loc){s->name, 0, 0}, SN_ERR_SYNTAX, "expected a module, found a compiled program");
+    sn_hint(d, "sinter-run runs it");
+    return SN_ERR_SYNTAX;
+  }
   if (sn_stablehlo_is_bytecode(text, n) || sn_stablehlo_is_text(text, n)) return sn_stablehlo_parse(d, s->name, s->part, line + n, NULL, out);
   SN_TRY(sn_hlo_parse(d, s->name, s->part, line + n, out));
   return sn_module_verify(d, *out, 0);
@@ -166,6 +172,11 @@ void sn_source_finish(sn_source *s) {
 sn_status sn_source_read_one(sn_diag *d, const char *path, bool split, sn_source *s, sn_module **out) {
   *out = NULL;
   SN_TRY(sn_source_open(d, path, split, s));
+  return sn_source_only(d, s, out);
+}
+
+sn_status sn_source_only(sn_diag *d, sn_source *s, sn_module **out) {
+  *out = NULL;
   sn_status status, second;
   sn_module *more = NULL;
   if (!sn_source_next(d, s, &status, out)) return sn_error(d, SN_NOWHERE, SN_ERR_SYNTAX, "%s holds no module", s->name);

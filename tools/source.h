@@ -25,5 +25,7 @@ void sn_source_finish(sn_source *s);
 
 /* The only module of a file: SN_ERR_USAGE when there are several. */
 SN_NODISCARD sn_status sn_source_read_one(sn_diag *d, const char *path, bool split, sn_source *s, sn_module **out);
+/* The same for a source that was opened. */
+SN_NODISCARD sn_status sn_source_only(sn_diag *d, sn_source *s, sn_module **out);
 
 #endif
