@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,6 +53,14 @@ int sn_usage_error(const sn_tool *tool, const char *fmt, ...) {
   va_end(ap);
   fprintf(stderr, "\n%s --help lists every option\n", tool->name);
   return SN_EXIT_USAGE;
+}
+
+/* What was printed is out, or the disk is full. */
+static int check_stdout(const sn_tool *tool) {
+  int error = fflush(stdout) == 0 ? 0 : errno; /* an earlier write took its reason along */
+  if (!error && !ferror(stdout)) return SN_EXIT_OK;
+  fprintf(stderr, "%s: error: cannot write to standard output%s%s\n", tool->name, error ? ": " : "", error ? strerror(error) : "");
+  return SN_EXIT_BAD;
 }
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
@@ -281,9 +290,11 @@ static bool serve_builtin(const sn_options *o) {
 int sn_options_parse(const sn_tool *tool, int argc, char **argv, sn_options **out) {
   sn_options *o = NULL;
   *out = NULL;
+  signal(SIGXFSZ, SIG_IGN); /* a file over the limit is a failed write, as a full disk is */
   if (!allocate(tool, argc, &o)) return sn_usage_error(tool, "out of memory");
   int code = parse_all(o, argv);
   bool done = code == SN_EXIT_OK && serve_builtin(o);
+  if (done) code = check_stdout(tool);
   if (code == SN_EXIT_OK && !done) code = check_operands(o);
   if (code != SN_EXIT_OK || done) {
     sn_options_destroy(o);
@@ -358,7 +369,7 @@ bool sn_wants_colour(FILE *stream) {
 
 int sn_tool_report(const sn_tool *tool, const sn_diag *d, sn_status s) {
   if (d) sn_diag_print(d, stderr, sn_wants_colour(stderr));
-  if (s == SN_OK) return SN_EXIT_OK;
+  if (s == SN_OK) return check_stdout(tool);
   if (!d || sn_diag_count(d, SN_ERROR) == 0) fprintf(stderr, "%s: %s\n", tool->name, sn_status_text(s));
   return s == SN_ERR_USAGE ? SN_EXIT_USAGE : SN_EXIT_BAD;
 }

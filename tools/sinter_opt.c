@@ -46,7 +46,7 @@ static int list_passes(void) {
     if (sn_passes[p].makes) fputs("; makes ", stdout), print_set(sn_passes[p].makes);
     putchar('\n');
   }
-  return SN_EXIT_OK;
+  return sn_tool_report(&tool, NULL, SN_OK);
 }
 
 /* ---- one module ---- */
