@@ -132,7 +132,7 @@ sn_status sn_sm_fold_ints(sn_sm *s, const sn_mlir_op *op, sn_instr *i, const cha
 
 static const sn_mlir_attr *dict_of(const sn_mlir_op *f, const char *name, uint32_t k) {
   const sn_mlir_attr *a = sn_mlir_find(f, name);
-  return a != NULL && a->kind == SN_MA_ARRAY && k < a->n ? a->items[k] : NULL;
+  return a != NULL && a->kind == SN_MA_ARRAY && k < a->n && a->items[k]->kind == SN_MA_DICT ? a->items[k] : NULL;
 }
 
 /* An integer scalar in front of the arrays of a program with `?` stands for a dimension, unless it says that it is something else. */
