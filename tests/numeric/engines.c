@@ -23,6 +23,8 @@
 #include "sinter/text.h"
 
 static const char *device_target; /* NULL: this machine's CPU */
+enum { MOST_THREADS = 4 };
+static sn_pool *wider[MOST_THREADS + 1]; /* of three and more threads */
 
 static const char *const engine_names[] = {"fused", "op-by-op"};
 
@@ -137,6 +139,17 @@ static sn_status run_program(sn_diag *d, const sn_module *m, sn_program *p, sn_p
   return s;
 }
 
+/* On three and four threads the bits of `one`, too. */
+static bool same_on_more_threads(sn_diag *d, const sn_module *m, sn_program *p, sn_array **args, const sn_array *one) {
+  bool same = true;
+  for (int n = 3; n <= MOST_THREADS && same && !device_target; n++) {
+    sn_array *out = NULL;
+    same = run_program(d, m, p, wider[n], args, &out) == SN_OK && same_bits(one, out);
+    sn_array_release(out);
+  }
+  return same;
+}
+
 static bool compare_engine(const char *name, const char *engine, const sn_module *m, sn_pool *pool, sn_array **args, const sn_array *want, double units, tally *t) {
   sn_diag *d = NULL;
   sn_program *p = NULL;
@@ -151,6 +164,7 @@ static bool compare_engine(const char *name, const char *engine, const sn_module
   if (sn_compile(d, m, &o, &p, NULL) != SN_OK) explain(name, engine, d, "does not compile", t);
   else if (run_program(d, m, p, NULL, args, &one) != SN_OK || run_program(d, m, p, pool, args, &two) != SN_OK) explain(name, engine, d, "does not run", t);
   else if (!same_bits(one, two)) explain(name, engine, d, device_target ? "a second run gives other bits" : "two threads give other bits than one", t);
+  else if (!same_on_more_threads(d, m, p, args, one)) explain(name, engine, d, "three or four threads give other bits than one", t);
   else ok = agrees(name, engine, one, want, units, coarsest(m), t);
   sn_array_release(one);
   sn_array_release(two);
@@ -265,11 +279,15 @@ int main(int argc, char **argv) {
     return 77;
   }
   if (sn_pool_create(2, &pool) != SN_OK) return 1;
+  for (int n = 3; n <= MOST_THREADS; n++) {
+    if (sn_pool_create(n, &wider[n]) != SN_OK) return 1;
+  }
   for (int k = on_device ? 2 : 1; k < argc; k++) {
     if (strncmp(argv[k], "--seeds=", 8) == 0) check_seeds(argv[k] + 8, pool, &t);
     else if (strncmp(argv[k], "--table", 7) == 0) engines_table(argv[k][7] == '=' ? argv[k] + 8 : NULL, pool, &t);
     else check_file(argv[k], pool, &t);
   }
+  for (int n = 3; n <= MOST_THREADS; n++) sn_pool_destroy(wider[n]);
   sn_pool_destroy(pool);
   printf("%d programs, %d skipped, %d failed\n", t.n_run, t.n_skipped, t.n_failed);
   return t.n_failed || !t.n_run ? 1 : 0;
