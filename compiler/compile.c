@@ -13,20 +13,6 @@ void sn_compile_options_init(sn_compile_options *o) {
   sn_pass_options_init(&o->passes);
 }
 
-void sn_compile_report_finish(sn_compile_report *r) {
-  if (!r) return;
-  sn_free(r->optimized);
-  sn_free(r->kernels);
-  sn_free(r->llvm);
-  sn_free(r->assembly);
-  sn_free(r->cuda);
-  sn_free(r->ptx);
-  sn_free(r->resources);
-  sn_free(r->cache);
-  sn_free(r->model);
-  r->optimized = r->kernels = r->llvm = r->assembly = r->cuda = r->ptx = r->resources = r->cache = r->model = NULL;
-}
-
 /* ---- code ---- */
 
 /* The emitter is a library of its own, so that nothing else links LLVM; it stays loaded as long as the process lives (LLVM does not unload). */
@@ -132,19 +118,12 @@ sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const
 
 /* ---- texts ---- */
 
-char *sn_compile_take_text(sn_str *s) {
-  if (s->failed) sn_str_finish(s);
-  return s->data;
-}
-
 static void keep_texts(const compile *c, const sn_cpu_code *code, sn_compile_report *r) {
-  sn_str kernels = {0}, llvm = {0}, assembly = {0};
+  sn_str llvm = {0}, assembly = {0};
   for (uint32_t i = 0; i < c->n_kernels; i++) {
-    sn_kernel_print(&kernels, c->kernels[i]);
     if (code->kernels[i].llvm) sn_str_add(&llvm, code->kernels[i].llvm);
     if (code->kernels[i].assembly) sn_str_add(&assembly, code->kernels[i].assembly);
   }
-  r->kernels = sn_compile_take_text(&kernels);
   r->llvm = sn_compile_take_text(&llvm);
   r->assembly = sn_compile_take_text(&assembly);
 }
@@ -173,14 +152,19 @@ static sn_status compile_cpu(compile *c, sn_program **out, sn_compile_report *r)
 }
 
 static sn_status compile_module(compile *c, sn_program **out, sn_compile_report *r) {
+  bool keep = c->o->keep_texts;
   double t0 = sn_time();
+  if (keep) sn_compile_keep_hlo(c, &r->hlo);
   SN_TRY(sn_target_find(c->d, c->arena, c->o->target ? c->o->target : "native", &c->target));
   SN_TRY(run_passes(c, r));
   if (c->target.kind == SN_TARGET_CUDA) SN_TRY(sn_compile_precision(c));
+  if (keep) sn_compile_keep_hlo(c, &r->optimized);
   double t1 = sn_time();
   SN_TRY(sn_plan_make(c->d, c->arena, c->m, &c->plan));
+  if (keep) sn_compile_keep_plan(c, r);
   SN_TRY(sn_compile_leaves(c));
   SN_TRY(sn_compile_commands(c));
+  if (keep) sn_compile_keep_kernels(c, r);
   double t2 = sn_time();
   SN_TRY(c->target.kind == SN_TARGET_CUDA ? sn_compile_gpu(c, out, r) : compile_cpu(c, out, r));
   double t3 = sn_time();
@@ -192,26 +176,43 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   r->n_commands = c->n_commands;
   for (uint32_t i = 0; i < c->n_commands; i++) r->n_kernels += c->commands[i].kind == SN_COMMAND_KERNEL;
   r->arena_bytes = c->plan.arena_bytes + c->work_bytes;
+  if (keep) {
+    sn_str text = {0};
+    sn_program_print(&text, *out);
+    r->program = sn_compile_take_text(&text);
+  }
   return SN_OK;
 }
 
 sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report) {
   *out = NULL;
-  sn_compile_options defaults;
+  sn_compile_options options;
   sn_compile_report own;
   compile c;
   memset(&c, 0, sizeof c);
   memset(&own, 0, sizeof own);
-  sn_compile_options_init(&defaults);
+  if (o) options = *o;
+  else sn_compile_options_init(&options);
+  bool keep = report && options.keep_texts;
+  const char *dump_to = options.dump_to ? options.dump_to : sn_env("SINTER_DUMP_TO");
+  options.keep_texts = keep || dump_to;
   c.d = d;
-  c.o = o ? o : &defaults;
+  c.o = &options;
+  sn_compile_report *r = report ? report : &own;
   if (report) memset(report, 0, sizeof *report);
   if (sn_arena_create(&c.arena) != SN_OK) return sn_out_of_memory(d, 1);
   sn_status s = sn_module_clone(m, &c.m);
   if (s == SN_ERR_MEMORY) sn_out_of_memory(d, 1);
-  if (s == SN_OK) s = compile_module(&c, out, report ? report : &own);
+  if (s == SN_OK) s = compile_module(&c, out, r);
+  sn_status dumped = dump_to ? sn_compile_report_write(d, r, dump_to, m->name, NULL) : SN_OK;
+  if (s == SN_OK && dumped != SN_OK) {
+    sn_hint(d, "SINTER_DUMP_TO, or the option dump_to, names the folder");
+    sn_program_release(*out);
+    *out = NULL;
+    s = dumped;
+  }
   sn_module_destroy(c.m);
   sn_arena_destroy(c.arena);
-  sn_compile_report_finish(&own);
+  if (!keep) sn_compile_report_finish(r);
   return s;
 }

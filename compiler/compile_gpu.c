@@ -161,14 +161,12 @@ static void print_resources(sn_str *to, const sn_gpu_kernel *g) {
 }
 
 static void keep_texts(const compile *c, sn_gpu_kernel *const *all, sn_compile_report *r) {
-  sn_str kernels = {0}, cuda = {0}, ptx = {0}, resources = {0};
+  sn_str cuda = {0}, ptx = {0}, resources = {0};
   for (uint32_t i = 0; i < c->n_kernels; i++) {
-    sn_kernel_print(&kernels, c->kernels[i]);
     sn_str_add(&cuda, all[i]->source);
     if (all[i]->ptx) sn_str_add(&ptx, all[i]->ptx);
     print_resources(&resources, all[i]);
   }
-  r->kernels = sn_compile_take_text(&kernels);
   r->cuda = sn_compile_take_text(&cuda);
   r->ptx = sn_compile_take_text(&ptx);
   r->resources = sn_compile_take_text(&resources);

@@ -8,6 +8,7 @@
 #include "sinter/kernel.h"
 #include "sinter/plan.h"
 #include "sinter/target.h"
+#include "sinter/text.h"
 
 /* A kernel and the first instruction that needed it. */
 typedef struct distinct_kernel {
@@ -56,6 +57,10 @@ sn_status sn_compile_precision(compile *c);
 /* The modelled step as a table, for sn_free. */
 struct sn_gpu_kernel;
 sn_status sn_compile_model_gpu(compile *c, struct sn_gpu_kernel *const *all, char **out);
+/* Texts of the report (stages.c). */
 char *sn_compile_take_text(sn_str *s);
+void sn_compile_keep_hlo(const compile *c, char **to);
+void sn_compile_keep_plan(const compile *c, sn_compile_report *r);
+void sn_compile_keep_kernels(const compile *c, sn_compile_report *r);
 
 #endif

@@ -97,10 +97,18 @@ static sn_status choose_engine(sn_diag *d, const sn_options *o, const char *pref
   return SN_OK;
 }
 
+sn_status sn_pool_from_options(sn_diag *d, const sn_options *o, sn_pool **pool) {
+  int n = (int)sn_opt_int(o, "threads");
+  sn_status s = sn_pool_create(n, pool);
+  if (s == SN_OK) return SN_OK;
+  if (n) sn_error(d, SN_NOWHERE, s, "cannot start %d threads", n);
+  else sn_error(d, SN_NOWHERE, s, "cannot start a thread for each CPU");
+  sn_hint(d, "a limit of processes or of memory (ulimit -u, ulimit -v); --threads=1 starts none");
+  return s;
+}
+
 sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine, sn_pool **pool) {
   *pool = NULL;
   SN_TRY(choose_engine(d, o, preferred, engine));
-  sn_status s = sn_pool_create((int)sn_opt_int(o, "threads"), pool);
-  if (s != SN_OK) return sn_error(d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(o, "threads"));
-  return SN_OK;
+  return sn_pool_from_options(d, o, pool);
 }

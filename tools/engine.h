@@ -46,6 +46,8 @@ void sn_runnable_finish(sn_runnable *r);
 
 /* Device and target from the rows of sn_options_engine. */
 void sn_engine_setup_from_options(const sn_options *o, sn_engine_setup *setup);
+/* A pool of --threads, owned by the caller. */
+SN_NODISCARD sn_status sn_pool_from_options(sn_diag *d, const sn_options *o, sn_pool **pool);
 /* From the rows of sn_options_engine: the engine and a pool of --threads (owned by the caller). Without --engine: SINTER_ENGINE, else `preferred`, or the interpreter
  * with a note where this machine cannot compile. */
 SN_NODISCARD sn_status sn_engine_from_options(sn_diag *d, const sn_options *o, const char *preferred, const sn_engine **engine, sn_pool **pool);

@@ -233,3 +233,13 @@ sn_status sn_pass_setup_report(sn_diag *d, const sn_options *o, const sn_pass_se
   if (sn_opt_flag(o, "time-passes")) print_times(report, json);
   return SN_OK;
 }
+
+void sn_compile_print_times(const sn_compile_report *r, bool json) {
+  const struct {
+    const char *name;
+    double seconds;
+  } rows[] = {{"passes", r->passes_s}, {"lowering", r->lower_s}, {"code", r->emit_s}, {"the compile", r->total_s}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fprintf(stderr, json ? "{\"phase\": \"%s\", \"ms\": %.3f}\n" : "%-20s %10.3f\n", rows[i].name, rows[i].seconds * 1e3);
+  }
+}

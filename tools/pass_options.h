@@ -4,6 +4,7 @@
 #define TOOLS_PASS_OPTIONS_H
 
 #include "options.h"
+#include "sinter/compiler.h"
 #include "sinter/passes.h"
 
 /* -O, --numeric, --layout, --attention, --memory-limit, --limit, --disable-pass, --stop-after, --verify-each, --time-passes, --remarks, --why-not-fused, --json */
@@ -22,5 +23,7 @@ void sn_pass_setup_finish(sn_pass_setup *s);
 SN_NODISCARD sn_status sn_print_memory(sn_diag *d, const sn_module *m, const char *pipeline, const sn_module *before, const sn_pass_options *o);
 /* What --remarks, --why-not-fused and --time-passes ask for, on stderr. SN_ERR_USAGE for a bad regular expression. */
 SN_NODISCARD sn_status sn_pass_setup_report(sn_diag *d, const sn_options *o, const sn_pass_setup *s, const sn_pass_report *report);
+/* Behind the passes' times: those of lowering, code and all of a compile, on stderr. */
+void sn_compile_print_times(const sn_compile_report *r, bool json);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "engine.h"
 #include "pass_options.h"
 
 static const sn_option own[] = {
@@ -126,8 +127,7 @@ static sn_status bench_models(bench *b, const char *list) {
 static sn_status prepare(bench *b) {
   bench_options *to = &b->options;
   SN_TRY(sn_pass_setup_init(b->d, b->o, &b->passes));
-  sn_status s = sn_pool_create((int)sn_opt_int(b->o, "threads"), &to->pool);
-  if (s != SN_OK) return sn_error(b->d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(b->o, "threads"));
+  SN_TRY(sn_pool_from_options(b->d, b->o, &to->pool));
   to->steps = sn_opt_int(b->o, "steps");
   to->warmup = sn_opt_int(b->o, "warmup");
   to->loader = sn_opt_choice(b->o, "data") == 1;

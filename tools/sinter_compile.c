@@ -20,23 +20,15 @@ static const sn_option own[] = {
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option_group groups[] = {{"What to write", own}, {"Passes", sn_options_passes}, {NULL, NULL}};
-static const sn_tool tool = {"sinter-compile", "compiles a module ahead of time", "FILE", 1, 1, groups, NULL};
+static const sn_tool tool = {"sinter-compile", "compiles a module ahead of time", "FILE", 1, 1, groups,
+                             "Reports go to stderr; when --memory, --time-passes, --remarks or --why-not-fused is given without -o and --emit, nothing else is written.\n"
+                             "SINTER_DUMP_TO=DIR keeps every stage of every compile, of any tool, below DIR."};
 
 static bool is_one_of(const char *word, const char *const *words) {
   for (; *words; words++) {
     if (strcmp(word, *words) == 0) return true;
   }
   return false;
-}
-
-static const char *text_of(const sn_compile_report *r, const char *what) {
-  const struct {
-    const char *name, *text;
-  } rows[] = {{"kernels", r->kernels}, {"llvm", r->llvm}, {"asm", r->assembly}, {"cuda", r->cuda}, {"ptx", r->ptx}, {"resources", r->resources}, {"model", r->model}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (strcmp(rows[i].name, what) == 0) return rows[i].text;
-  }
-  return NULL;
 }
 
 /* FOLDER/KERNEL.cubin; names of kernels are unique in a program but for those of other modules' making, which a number keeps apart. */
@@ -60,7 +52,7 @@ static sn_status write(sn_diag *d, const sn_options *o, const sn_program *p, con
     if (strcmp(to, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "a program needs a file: -o FILE.sntr");
     return sn_program_write(d, p, to);
   }
-  const char *text = text_of(r, what);
+  const char *text = sn_compile_report_text(r, what);
   if (!text) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the target has no '%s'", what);
   return sn_file_write(d, to, text, strlen(text));
 }
@@ -84,6 +76,15 @@ static sn_status print_memory(sn_diag *d, const sn_compile_options *c, const sn_
   return s;
 }
 
+/* What was asked about the compile itself. */
+static bool wants_report(const sn_options *o) { return sn_opt_flag(o, "memory") || sn_opt_flag(o, "time-passes") || sn_opt_given(o, "remarks") || sn_opt_given(o, "why-not-fused"); }
+
+static sn_status report(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_compile_report *r) {
+  SN_TRY(sn_pass_setup_report(d, o, setup, &r->passes));
+  if (sn_opt_flag(o, "time-passes")) sn_compile_print_times(r, sn_opt_flag(o, "json"));
+  return SN_OK;
+}
+
 static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_module *m, sn_pool *pool) {
   static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", "model", NULL};
   sn_compile_options c;
@@ -91,6 +92,7 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   sn_program *p = NULL;
   sn_compile_options_init(&c);
   c.passes = setup->options;
+  c.opt_level = setup->options.opt_level;
   c.pool = pool;
   c.engine = sn_opt_text(o, "engine");
   c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
@@ -98,21 +100,19 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.keep_texts = true;
   sn_status s = sn_compile(d, m, &c, &p, &r);
   if (s == SN_OK && sn_opt_flag(o, "cache-why")) fputs(r.cache ? r.cache : "no cache: kernels for CPUs are not cached\n", stderr);
-  if (s == SN_OK) s = write(d, o, p, &r);
+  if (s == SN_OK) s = report(d, o, setup, &r);
   if (s == SN_OK && sn_opt_flag(o, "memory")) s = print_memory(d, &c, m);
+  if (s == SN_OK && (!wants_report(o) || sn_opt_given(o, "output") || sn_opt_given(o, "emit"))) s = write(d, o, p, &r);
   sn_compile_report_finish(&r);
   sn_program_release(p);
   return s;
 }
 
 static sn_status run(sn_diag *d, const sn_options *o, sn_source *source, sn_pass_setup *setup, sn_pool **pool) {
-  sn_status s;
   sn_module *m;
   SN_TRY(sn_pass_setup_init(d, o, setup));
-  SN_TRY(sn_source_open(d, sn_opt_operand(o, 0), false, source));
-  s = sn_pool_create((int)sn_opt_int(o, "threads"), pool);
-  if (s != SN_OK) return sn_error(d, SN_NOWHERE, s, "cannot start %d threads", (int)sn_opt_int(o, "threads"));
-  if (!sn_source_next(d, source, &s, &m)) return sn_error(d, SN_NOWHERE, SN_ERR_SYNTAX, "%s holds no module", sn_opt_operand(o, 0));
+  SN_TRY(sn_source_read_one(d, sn_opt_operand(o, 0), true, source, &m));
+  sn_status s = sn_pool_from_options(d, o, pool);
   if (s == SN_OK) s = compile(d, o, setup, m, *pool);
   sn_module_destroy(m);
   return s;

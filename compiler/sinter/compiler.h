@@ -18,8 +18,8 @@ typedef struct sn_compile_options {
   const char *precision;    /* "program" (default, or NULL): f32 products are f32 unless the program asks otherwise; "tf32": those that ask for nothing run on a GPU's tensor cores */
   sn_pass_options passes;   /* numeric, layout, memory limit, remarks, … (target, pool, opt_level are filled in) */
   sn_pool *pool;            /* compile on it; may be NULL */
-  const char *dump_to;      /* every stage as files; NULL: SINTER_DUMP_TO */
-  bool keep_texts;          /* fill the texts below */
+  const char *dump_to;      /* every stage as files in a folder of its own below this one, of a compile that fails those it got to; NULL: SINTER_DUMP_TO */
+  bool keep_texts;          /* fill the texts of the report */
   const char *cache_dir;    /* compiled kernels; NULL: SINTER_CACHE_DIR, unset or empty: none */
   bool interpret;           /* instructions without code become commands for the host's interpreter (sn_context_options.custom_call) instead of being refused */
 } sn_compile_options;
@@ -29,14 +29,22 @@ typedef struct sn_compile_report {
   double passes_s, lower_s, emit_s, total_s;
   sn_pass_report passes;
   int64_t n_kernels, n_distinct, n_commands, arena_bytes, code_bytes;
-  /* keep_texts: freed by sn_compile_report_finish */
-  char *optimized, *kernels, *llvm, *assembly;
+  /* keep_texts: freed by sn_compile_report_finish, after a failure too */
+  char *hlo, *optimized;    /* as it came, behind the passes */
+  char *schedule, *buffers; /* the order of the run; the plan and who owns its peak */
+  char *kernels, *program;
+  char *llvm, *assembly;    /* CPU targets */
   char *cuda, *ptx;         /* CUDA targets */
   char *resources;          /* a line a launch: registers, spills, shared memory, blocks of threads */
   char *model;              /* CUDA targets: a line a launch, what it does and how long the machine described is taken to need; sums */
   char *cache;              /* a line a kernel: its key, what the cache had, why it was compiled */
 } sn_compile_report;
 void sn_compile_report_finish(sn_compile_report *r);
+/* Stages by the names of sinter-dump, in their order: the i-th, NULL behind the last; the text that a report keeps, NULL: none. */
+const char *sn_compile_stage(int i);
+const char *sn_compile_report_text(const sn_compile_report *r, const char *stage);
+/* The texts as files in a new folder MODULE.N below `folder`; only: NULL, or the one stage to write. */
+SN_NODISCARD sn_status sn_compile_report_write(sn_diag *d, const sn_compile_report *r, const char *folder, const char *module, const char *only);
 
 /* The module is not changed. report may be NULL. CPU targets need libsinter-llvm.so, CUDA targets NVRTC (SN_ERR_UNAVAILABLE with the reason where it cannot be loaded). */
 SN_NODISCARD sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report);

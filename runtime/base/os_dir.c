@@ -50,6 +50,16 @@ sn_status sn_dir_make_private(sn_diag *d, const char *path) {
   return SN_ERR_IO;
 }
 
+sn_status sn_dir_make_next(sn_diag *d, const char *parent, const char *name, char *to, size_t n_bytes) {
+  SN_TRY(sn_dir_make(d, parent));
+  for (unsigned k = 0;; k++) {
+    int n = snprintf(to, n_bytes, "%s/%s.%u", parent, name, k);
+    if (n < 0 || (size_t)n >= n_bytes) return dir_fault(d, parent, "make a directory in it", ENAMETOOLONG);
+    if (mkdir(to, 0777) == 0) return SN_OK;
+    if (errno != EEXIST) return dir_fault(d, parent, "make a directory in it", errno);
+  }
+}
+
 typedef struct dir_names {
   const char **at;
   size_t n, cap;

@@ -228,6 +228,8 @@ bool sn_file_exists(const char *path);
 SN_NODISCARD sn_status sn_dir_make(sn_diag *d, const char *path); /* with parents; an existing one is fine */
 /* The same for its owner alone; an existing one that another user owns, or that others may write, is SN_ERR_IO. */
 SN_NODISCARD sn_status sn_dir_make_private(sn_diag *d, const char *path);
+/* A new directory PARENT/NAME.N, N the first number from 0 that is free, with its parents; two who ask at once get two. Its path to `to`. */
+SN_NODISCARD sn_status sn_dir_make_next(sn_diag *d, const char *parent, const char *name, char *to, size_t n_bytes);
 /* Sorted names (no . and ..), in the arena. */
 SN_NODISCARD sn_status sn_dir_list(sn_diag *d, sn_arena *a, const char *path, const char *const **names, size_t *n);
 SN_NODISCARD sn_status sn_file_remove(sn_diag *d, const char *path); /* a missing one is fine */
