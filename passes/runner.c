@@ -127,15 +127,24 @@ static sn_status read_disabled(runner *r) {
   return SN_OK;
 }
 
+static sn_status read_names(runner *r) {
+  SN_TRY(read_limit(r));
+  SN_TRY(read_stop(r));
+  return read_disabled(r);
+}
+
+sn_status sn_pass_options_check(sn_diag *d, const sn_pass_options *o) {
+  runner r = {.d = d, .o = o};
+  return read_names(&r);
+}
+
 static sn_status runner_init(runner *r, sn_diag *d, sn_module *m, const sn_pass_options *o) {
   memset(r, 0, sizeof *r);
   r->d = d;
   r->m = m;
   r->o = o;
   for (int p = 0; p < SN_PASS_COUNT; p++) r->left[p] = INT64_MAX;
-  SN_TRY(read_limit(r));
-  SN_TRY(read_stop(r));
-  SN_TRY(read_disabled(r));
+  SN_TRY(read_names(r));
   SN_TRY(sn_arena_create(&r->scratch));
   r->held = sn_module_properties(m);
   return SN_OK;

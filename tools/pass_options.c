@@ -42,6 +42,7 @@ sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out
   if (!out->disabled) return sn_out_of_memory(d, (n + 1) * sizeof *out->disabled);
   for (size_t i = 0; i < n; i++) out->disabled[i] = sn_opt_at(o, "disable-pass", i);
   p->disable = out->disabled;
+  SN_TRY(sn_pass_options_check(d, p));
   if (sn_opt_given(o, "remarks") || sn_opt_given(o, "why-not-fused")) SN_TRY(sn_remarks_create(&out->remarks));
   p->remarks = out->remarks;
   return SN_OK;

@@ -109,6 +109,8 @@ typedef struct sn_pass_options {
   bool stepwise;                  /* folded sums are rounded as sn_eval_options.stepwise says */
 } sn_pass_options;
 void sn_pass_options_init(sn_pass_options *o);
+/* SN_ERR_USAGE for a limit, a stop or a disabled pass that names none; running passes says the same. */
+SN_NODISCARD sn_status sn_pass_options_check(sn_diag *d, const sn_pass_options *o);
 
 typedef struct sn_pass_time { sn_pass_id pass; int runs, changes; double seconds; int64_t instrs_before, instrs_after; } sn_pass_time;
 typedef struct sn_pass_report { int n; sn_pass_time times[SN_PASS_COUNT + 1]; double seconds; } sn_pass_report;
