@@ -25,6 +25,9 @@ sn_kvalue *lower_binary(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y);
 sn_kvalue *lower_select(lowering *L, sn_kvalue *p, sn_kvalue *t, sn_kvalue *f);
 
 sn_kvalue *lower_emit_reduce(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
+/* A reduction whose parts lie in a workspace or tile: NULL where it has none. */
+const struct lower_partial *lower_find_partial(const lowering *L, const sn_instr *i);
+sn_kvalue *lower_emit_partials(lowering *L, const struct lower_partial *p, const sn_ix *const *idx);
 sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_dot(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);
 sn_kvalue *lower_emit_convolution(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx);

@@ -152,6 +152,8 @@ static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, co
 
 sn_kvalue *lower_emit_reduce(lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
   uint32_t n = i->n_operands / 2;
+  const struct lower_partial *p = lower_find_partial(L, i);
+  if (p) return lower_emit_partials(L, p, idx);
   if (n > 32) {
     lower_fail(L, i, "more than 32 arrays reduced at once");
     return NULL;

@@ -71,6 +71,8 @@ typedef struct lowering {
   int *depths[2];                /* stack depth at which DIM k (0) and SYM k (1) exist */
   lower_memo *memo[LOWER_MEMO];
   lower_tile *tiles;
+  const struct lower_partial *partials; /* reductions of which a former phase has stored parts */
+  int n_partials;
   lower_arg *args;
   sn_ix_guard guards[LOWER_MAX_GUARDS]; /* conditions under which what is being emitted matters: every load below carries them */
   int n_guards;
@@ -128,6 +130,7 @@ const sn_shape *lower_output_shape(const lowering *L, int k);
 /* Templates: each opens its phases and stores all outputs. Those that return bool say false, with nothing emitted, where they do not apply. */
 void lower_loops(lowering *L);
 bool lower_split_reduce(lowering *L);                     /* large reductions to few elements, in two phases */
+bool lower_gpu_columns(lowering *L);                      /* the same on a GPU, for reductions inside a fusion too */
 bool lower_product(lowering *L, const sn_instr *dot);     /* packed matrix product with prologue and epilogue */
 bool lower_attention(lowering *L);                        /* fusions of kind `attention`, for CPUs */
 void lower_scatter(lowering *L, const sn_instr *scatter);

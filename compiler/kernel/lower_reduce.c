@@ -5,19 +5,19 @@
  *   whole:   few results, everything else reduced.             phase 0, chunk c:           work[e…, c] = op over the chunk
  *                                                              phase 1:                    out = init op work[0] op work[1] …
  * Blocks are cut by shape alone, so the bits depend on nothing else. */
-#include "elemental.h"
+#include "lower_reduce.h"
 
 #include <string.h>
 
-enum { LEAST_ELEMENTS = 32768, FEW_RESULTS = 64, MOST_BLOCKS = 32, ROWS_AT_ONCE = 4, CHUNK = 8192, GPU_BLOCKS = 64, GPU_ROWS = 32 };
+enum { FEW_RESULTS = 64, MOST_BLOCKS = 32, ROWS_AT_ONCE = 4, CHUNK = 8192 };
 
-static bool plain_reduce(const sn_instr *i, sn_opcode *op) {
+bool reduce_is_plain(const sn_instr *i, sn_opcode *op) {
   if (i->op != SN_OP_REDUCE || i->n_operands != 2 || sn_type_is_complex(i->shape->type)) return false;
   if (!sn_computation_is_binary(i->called[0], op)) return false;
   return *op == SN_OP_ADD || *op == SN_OP_MULTIPLY || *op == SN_OP_MAXIMUM || *op == SN_OP_MINIMUM || *op == SN_OP_AND || *op == SN_OP_OR || *op == SN_OP_XOR;
 }
 
-static sn_type partial_type(const sn_instr *i, sn_opcode op) {
+sn_type reduce_partial_type(const sn_instr *i, sn_opcode op) {
   sn_type t = i->shape->type;
   bool sum = op == SN_OP_ADD, extreme = op == SN_OP_MAXIMUM || op == SN_OP_MINIMUM;
   /* 8-bit floats need not have an infinity to start from. */
@@ -30,32 +30,31 @@ static bool same_reductions(const lowering *L, sn_opcode *ops) {
   if (L->n_outputs > 8) return false;
   for (int k = 0; k < L->n_outputs; k++) {
     const sn_instr *i = L->outputs[k];
-    if (!plain_reduce(i, &ops[k]) || !sn_shape_equal(sn_operand_shape(i, 0), sn_operand_shape(first, 0), SN_EQ_IGNORE_TYPE)) return false;
+    if (!reduce_is_plain(i, &ops[k]) || !sn_shape_equal(sn_operand_shape(i, 0), sn_operand_shape(first, 0), SN_EQ_IGNORE_TYPE)) return false;
     sn_ints a = sn_instr_ints(i, SN_ATTR_DIMENSIONS), b = sn_instr_ints(first, SN_ATTR_DIMENSIONS);
     if (a.n != b.n || (a.n && memcmp(a.v, b.v, (size_t)a.n * sizeof *a.v) != 0)) return false;
   }
   return true;
 }
 
-static sn_kvalue *combine(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y) {
+sn_kvalue *reduce_combine(lowering *L, sn_opcode op, sn_kvalue *x, sn_kvalue *y) {
   sn_kvalue *xs[2] = {x, y};
   if (!x || !y) return NULL;
   if (y->type != x->type) xs[1] = sn_kb_elt(&L->b, SN_OP_CONVERT, x->type, 1, &y);
   return sn_kb_elt(&L->b, op, x->type, 2, xs);
 }
 
-static int add_work(lowering *L, sn_type t, int rank, const int64_t *dims) {
-  int b = sn_kernel_add_buffer(L->k, SN_KMEM_WORK, t, rank, dims, NULL, "partial");
+int reduce_add_buffer(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_t *dims) {
+  int b = sn_kernel_add_buffer(L->k, memory, t, rank, dims, NULL, "partial");
   if (b < 0 && L->b.status == SN_OK) L->b.status = SN_ERR_MEMORY;
   return b;
 }
 
-/* The final value: init op partials in order; one more conversion where sums were kept wider. */
-static sn_kvalue *finish(lowering *L, const sn_instr *i, sn_opcode op, sn_kvalue *sum) {
+sn_kvalue *reduce_finish(lowering *L, const sn_instr *i, sn_opcode op, sn_kvalue *sum) {
   sn_kvalue *init = lower_value(L, sn_instr_operand(i, 1), 0, NULL);
   if (!init || !sum) return NULL;
   if (init->type != sum->type) init = sn_kb_elt(&L->b, SN_OP_CONVERT, sum->type, 1, &init);
-  sn_kvalue *v = combine(L, op, init, sum);
+  sn_kvalue *v = reduce_combine(L, op, init, sum);
   return v && v->type != i->shape->type ? sn_kb_elt(&L->b, SN_OP_CONVERT, i->shape->type, 1, &v) : v;
 }
 
@@ -81,9 +80,8 @@ static bool columns_fit(const lowering *L, columns *c) {
   if (dims.n == 0 || dims.n == c->x->rank) return false;
   c->rows = c->kept = 1;
   for (int k = 0; k < c->x->rank; k++) *(k < c->n_reduced ? &c->rows : &c->kept) *= c->x->dims[k];
-  if (c->rows < 64 || c->rows * c->kept < LEAST_ELEMENTS || c->kept < 4 || c->kept > 65536) return false;
+  if (c->rows < 64 || c->rows * c->kept < REDUCE_LEAST_ELEMENTS || c->kept < 4 || c->kept > 65536) return false;
   c->n_blocks = c->rows / 16 < MOST_BLOCKS ? c->rows / 16 : MOST_BLOCKS;
-  if (lower_on_gpu(L)) c->n_blocks = c->rows / GPU_ROWS < GPU_BLOCKS ? c->rows / GPU_ROWS : GPU_BLOCKS;
   c->block = (c->rows + c->n_blocks - 1) / c->n_blocks;
   c->block = (c->block + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE * ROWS_AT_ONCE;
   c->n_blocks = (c->rows + c->block - 1) / c->block;
@@ -103,13 +101,13 @@ static void columns_step(lowering *L, const columns *c, const sn_ix *block, cons
   if (!col) return;
   const sn_ix *at[2] = {block, col}, *idx[SN_MAX_RANK];
   for (int k = 0; k < L->n_outputs; k++) {
-    sn_type t = partial_type(L->outputs[k], c->ops[k]);
+    sn_type t = reduce_partial_type(L->outputs[k], c->ops[k]);
     sn_kvalue *acc = start ? NULL : sn_kb_load(&L->b, c->work[k], at, 0, NULL, NULL);
     for (int r = 0; r < n; r++) {
       column_index(L, c, sn_ix_add(L->k->ix, row, lower_const(L, r)), col, idx);
       sn_kvalue *v = lower_value(L, sn_instr_operand(L->outputs[k], 0), 0, idx);
       if (v && !acc && v->type != t) v = sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &v);
-      acc = acc ? combine(L, c->ops[k], acc, v) : v;
+      acc = acc ? reduce_combine(L, c->ops[k], acc, v) : v;
     }
     sn_kb_store(&L->b, c->work[k], at, 0, NULL, acc);
   }
@@ -136,56 +134,10 @@ static void columns_blocks(lowering *L, const columns *c) {
   lower_end(L, 0, NULL, node);
 }
 
-/* ---- columns on a GPU: a thread a column of a block of rows ---- */
-
-static const sn_ix *gpu_column_loop(lowering *L, const columns *c, const sn_ix *chunk, sn_knode **node) {
-  sn_ix_context *x = L->k->ix;
-  int lanes = lower_gpu_lanes(c->kept);
-  const sn_ix *start = sn_ix_mul(x, chunk, lower_const(L, lanes)), *hi = lower_const(L, lanes);
-  if (c->kept % lanes) hi = sn_ix_min(x, hi, sn_ix_sub(x, lower_const(L, c->kept), start));
-  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lanes, lower_const(L, 0), hi, 1, 0, NULL, NULL, node);
-  return j ? sn_ix_add(x, start, j) : NULL;
-}
-
-/* op over n values in order: the first, then a loop. */
-static sn_kvalue *gpu_block_sum(lowering *L, const columns *c, int k, const sn_ix *start, const sn_ix *n, const sn_ix *col) {
-  const sn_ix *idx[SN_MAX_RANK];
-  const sn_instr *x = sn_instr_operand(L->outputs[k], 0);
-  sn_type t = partial_type(L->outputs[k], c->ops[k]);
-  sn_knode *node;
-  column_index(L, c, start, col, idx);
-  sn_kvalue *first = lower_value(L, x, 0, idx);
-  if (first && first->type != t) first = sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &first);
-  const sn_ix *r = first ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), n, 1, 1, &first, NULL, &node) : NULL;
-  if (!r) return NULL;
-  column_index(L, c, sn_ix_add(L->k->ix, start, r), col, idx);
-  sn_kvalue *next = combine(L, c->ops[k], &node->regions[0]->params[0], lower_value(L, x, 0, idx));
-  lower_end(L, 1, &next, node);
-  return sn_knode_result(node, 0);
-}
-
-static void gpu_columns_blocks(lowering *L, const columns *c) {
-  sn_ix_context *x = L->k->ix;
-  sn_knode *node;
-  int lanes = lower_gpu_lanes(c->kept);
-  int64_t grid[2] = {c->n_blocks, (c->kept + lanes - 1) / lanes};
-  if (!lower_phase(L, 2, grid)) return;
-  const sn_ix *b = lower_grid(L, 0), *start = sn_ix_mul(x, b, lower_const(L, c->block));
-  const sn_ix *n = sn_ix_min(x, lower_const(L, c->block), sn_ix_sub(x, lower_const(L, c->rows), start));
-  const sn_ix *col = gpu_column_loop(L, c, lower_grid(L, 1), &node);
-  if (!col) return;
-  const sn_ix *at[2] = {b, col};
-  for (int k = 0; k < L->n_outputs; k++) sn_kb_store(&L->b, c->work[k], at, 0, NULL, gpu_block_sum(L, c, k, start, n, col));
-  lower_end(L, 0, NULL, node);
-}
-
 static void columns_finish(lowering *L, const columns *c) {
   sn_knode *node, *inner;
-  int lanes = lower_on_gpu(L) ? lower_gpu_lanes(c->kept) : c->lanes;
-  int64_t grid = lower_on_gpu(L) ? (c->kept + lanes - 1) / lanes : 1;
-  if (!lower_phase(L, lower_on_gpu(L), &grid)) return;
-  const sn_ix *col = lower_on_gpu(L) ? gpu_column_loop(L, c, lower_grid(L, 0), &node)
-                                     : lower_for(L, SN_KLOOP_VECTOR, lanes, lower_const(L, 0), lower_const(L, c->kept), 1, 0, NULL, NULL, &node);
+  if (!lower_phase(L, 0, NULL)) return;
+  const sn_ix *col = lower_for(L, SN_KLOOP_VECTOR, c->lanes, lower_const(L, 0), lower_const(L, c->kept), 1, 0, NULL, NULL, &node);
   const sn_ix *idx[SN_MAX_RANK];
   if (!col) return;
   lower_delinearise(L, col, c->x->rank - c->n_reduced, c->x->dims + c->n_reduced, idx);
@@ -194,18 +146,17 @@ static void columns_finish(lowering *L, const columns *c) {
     sn_kvalue *sum = sn_kb_load(&L->b, c->work[k], at, 0, NULL, NULL);
     at[0] = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), lower_const(L, c->n_blocks), 1, 1, &sum, NULL, &inner);
     if (!at[0]) return;
-    sn_kvalue *next = combine(L, c->ops[k], &inner->regions[0]->params[0], sn_kb_load(&L->b, c->work[k], at, 0, NULL, NULL));
+    sn_kvalue *next = reduce_combine(L, c->ops[k], &inner->regions[0]->params[0], sn_kb_load(&L->b, c->work[k], at, 0, NULL, NULL));
     lower_end(L, 1, &next, inner);
-    sn_kb_store(&L->b, L->output_buffer[k], idx, 0, NULL, finish(L, L->outputs[k], c->ops[k], sn_knode_result(inner, 0)));
+    sn_kb_store(&L->b, L->output_buffer[k], idx, 0, NULL, reduce_finish(L, L->outputs[k], c->ops[k], sn_knode_result(inner, 0)));
   }
   lower_end(L, 0, NULL, node);
 }
 
 static void lower_columns(lowering *L, columns *c) {
   int64_t dims[2] = {c->n_blocks, c->kept};
-  for (int k = 0; k < L->n_outputs; k++) c->work[k] = add_work(L, partial_type(L->outputs[k], c->ops[k]), 2, dims);
-  if (lower_on_gpu(L)) gpu_columns_blocks(L, c);
-  else columns_blocks(L, c);
+  for (int k = 0; k < L->n_outputs; k++) c->work[k] = reduce_add_buffer(L, SN_KMEM_WORK, reduce_partial_type(L->outputs[k], c->ops[k]), 2, dims);
+  columns_blocks(L, c);
   columns_finish(L, c);
 }
 
@@ -223,14 +174,14 @@ static void whole_partials(lowering *L, const sn_instr *i, sn_opcode op, const s
   for (int k = 0; k <= rank; k++) at[k] = lower_grid(L, k);
   const sn_ix *start = sn_ix_mul(x, at[rank], lower_const(L, CHUNK));
   const sn_ix *n = sn_ix_min(x, lower_const(L, CHUNK), sn_ix_sub(x, lower_const(L, total), start));
-  sn_type t = partial_type(i, op);
+  sn_type t = reduce_partial_type(i, op);
   sn_kvalue *identity = lower_identity(L, op, t);
   const sn_ix *j = identity ? lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, t), lower_const(L, 0), n, 1, 1, &identity, &op, &node) : NULL;
   if (!j) return;
   lower_delinearise(L, sn_ix_add(x, start, j), map->n_syms, map->sym_sizes, syms);
   const sn_access *a = lower_access(L, i, map, 0);
   if (!a || !lower_at(L, i, map, a, at, syms, in)) return;
-  sn_kvalue *next = combine(L, op, &node->regions[0]->params[0], lower_value(L, sn_instr_operand(i, 0), 0, in));
+  sn_kvalue *next = reduce_combine(L, op, &node->regions[0]->params[0], lower_value(L, sn_instr_operand(i, 0), 0, in));
   lower_end(L, 1, &next, node);
   sn_kb_store(&L->b, work, at, 0, NULL, sn_knode_result(node, 0));
 }
@@ -245,21 +196,21 @@ static void whole_finish(lowering *L, const sn_instr *i, sn_opcode op, int64_t n
   sn_kvalue *sum = sn_kb_load(&L->b, work, at, 0, NULL, NULL);
   at[rank] = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), lower_const(L, n_chunks), 1, 1, &sum, NULL, &node);
   if (!at[rank]) return;
-  sn_kvalue *next = combine(L, op, &node->regions[0]->params[0], sn_kb_load(&L->b, work, at, 0, NULL, NULL));
+  sn_kvalue *next = reduce_combine(L, op, &node->regions[0]->params[0], sn_kb_load(&L->b, work, at, 0, NULL, NULL));
   lower_end(L, 1, &next, node);
-  sn_kb_store(&L->b, L->output_buffer[0], at, 0, NULL, finish(L, i, op, sn_knode_result(node, 0)));
+  sn_kb_store(&L->b, L->output_buffer[0], at, 0, NULL, reduce_finish(L, i, op, sn_knode_result(node, 0)));
 }
 
 static bool lower_whole(lowering *L, sn_opcode op) {
   const sn_instr *i = L->outputs[0];
   int64_t kept = sn_shape_elements(i->shape), total = kept ? sn_shape_elements(sn_operand_shape(i, 0)) / kept : 0;
   sn_index_map map;
-  if (L->n_outputs != 1 || kept == 0 || kept > FEW_RESULTS || total < LEAST_ELEMENTS || i->shape->rank == SN_MAX_RANK) return false;
+  if (L->n_outputs != 1 || kept == 0 || kept > FEW_RESULTS || total < REDUCE_LEAST_ELEMENTS || i->shape->rank == SN_MAX_RANK) return false;
   if (!lower_index_map(L, i, 0, &map)) return true;
   int64_t dims[SN_MAX_RANK + 1], n_chunks = (total + CHUNK - 1) / CHUNK;
   for (int k = 0; k < i->shape->rank; k++) dims[k] = i->shape->dims[k];
   dims[i->shape->rank] = n_chunks;
-  int work = add_work(L, partial_type(i, op), i->shape->rank + 1, dims);
+  int work = reduce_add_buffer(L, SN_KMEM_WORK, reduce_partial_type(i, op), i->shape->rank + 1, dims);
   whole_partials(L, i, op, &map, total, n_chunks, work);
   whole_finish(L, i, op, n_chunks, work);
   return true;
@@ -268,8 +219,9 @@ static bool lower_whole(lowering *L, sn_opcode op) {
 bool lower_split_reduce(lowering *L) {
   columns c;
   memset(&c, 0, sizeof c);
+  if (lower_on_gpu(L) && lower_gpu_columns(L)) return true;
   if (!same_reductions(L, c.ops)) return false;
-  if (columns_fit(L, &c)) {
+  if (!lower_on_gpu(L) && columns_fit(L, &c)) {
     lower_columns(L, &c);
     return true;
   }

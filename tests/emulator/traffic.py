@@ -16,6 +16,8 @@ CASES = [
     ("bias", "x = f32[256,768] parameter(0) b = f32[768] parameter(1) c = f32[256,768] broadcast(b), dimensions={1} ROOT r = f32[256,768] add(x, c)", 1, 1, 1.5),
     ("row_sums", "x = f32[256,768] parameter(0) z = f32[] constant(0) ROOT r = f32[256] reduce(x, z), dimensions={1}, to_apply=add", 1, 1, 1.05),
     ("column_sums", "x = f32[768,256] parameter(0) z = f32[] constant(0) ROOT r = f32[256] reduce(x, z), dimensions={0}, to_apply=add", 1, 1, 1.3),
+    ("bias_gradient", "x = f32[8,4,100,64] parameter(0) z = f32[] constant(0) r = f32[4,64] reduce(x, z), dimensions={0,2}, to_apply=add n = f32[4,64] negate(r) "
+     "ROOT m = f32[256] reshape(n)", 1, 1, 1.1),
     ("softmax", SOFTMAX, 1, 1, 2.05),
     # written along rows, read along columns: 8 sectors where one would do. Tiles in shared memory would make it 1; issue 9.
     ("transpose", "x = f32[256,768] parameter(0) ROOT r = f32[768,256] transpose(x), dimensions={1,0}", 4.5, 1, 4.5),
