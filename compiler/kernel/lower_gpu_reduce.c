@@ -79,13 +79,9 @@ static bool one_by_one(const sn_instr *i, int64_t elements) {
 
 /* Reductions of the same dimensions, none of another's result; others that stand before them stay as they are. *pointwise: behind them elements keep their places. */
 static bool collect(const lowering *L, columns *c, bool *pointwise) {
-  uint32_t first = UINT32_MAX, last = 0;
+  uint32_t first;
+  bool *behind = lower_marks(L, &first);
   *pointwise = true;
-  SN_FOR_INSTRS(i, L->body) {
-    if (i->id < first) first = i->id;
-    if (i->id > last) last = i->id;
-  }
-  bool *behind = SN_NEW_N(L->arena, bool, (size_t)(last - first) + 1);
   if (!behind) return false;
   SN_FOR_INSTRS(i, L->body) {
     bool any = false;

@@ -160,7 +160,7 @@ static void open_domain(lowering *L, domain *m, const bool *mine, int prefix) {
   const sn_ix *vars[SN_MAX_RANK];
   if (lower_on_gpu(L) && m->shape->rank > 0) {
     if (prefix >= 0) gpu_rows(L, m, mine, prefix);
-    else gpu_elements(L, m, mine);
+    else if (m->flat || !lower_gpu_transpose(L, m->shape, mine)) gpu_elements(L, m, mine);
     return;
   }
   if (m->flat) {
