@@ -15,7 +15,7 @@ static bool is_constant(const sn_ix *e, int64_t v) { return e->kind == SN_IX_CON
 
 bool gpu_spread_fits(const gpu_emit *e, const sn_kcontract *c) {
   const sn_kbuffer *b = &e->k->buffers[c->acc.buffer];
-  int64_t most = b->type == SN_TYPE_F64 ? 64 : 128; /* registers of a thread */
+  int64_t most = b->type == SN_TYPE_F64 ? 64 : 144; /* registers of a thread */
   if (b->memory != SN_KMEM_REGISTER || b->rank != 2 || b->strides || b->dims[0] % 32 || b->dims[1] % 32 || gpu_spread_registers(b) > most) return false;
   if (c->mr != b->dims[0] || c->nr != b->dims[1] || !is_constant(c->m, c->mr) || !is_constant(c->n, c->nr) || c->k->kind != SN_IX_CONST) return false;
   if (b->type != SN_TYPE_F32 && (b->type != SN_TYPE_F64 || uses_tensor_cores(c))) return false;

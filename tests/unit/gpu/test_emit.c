@@ -152,19 +152,19 @@ START_TEST(schedules_say_it_to_the_assembler) {
 }
 END_TEST
 
-/* The step's shapes: few tiles with many terms are cut along k, and no choice leaves a third of the multiprocessors idle. */
+/* The step's shapes: few tiles with many terms are cut along k, and no choice leaves a tenth of the multiprocessors idle. */
 START_TEST(tiles_fill_the_waves) {
   static const struct {
     int64_t m, n, k;
     bool splits;
-  } rows[] = {{6304, 768, 768, false}, {6304, 3072, 768, false}, {6304, 768, 3072, false}, {768, 768, 6304, true}, {768, 3072, 6304, false}, {3072, 768, 6304, false}};
+  } rows[] = {{6304, 768, 768, false}, {6304, 3072, 768, false}, {6304, 768, 3072, false}, {768, 768, 6304, true}, {768, 3072, 6304, true}, {3072, 768, 6304, true}};
   fixture f;
   fixture_init(&f, "sm_90a");
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     sn_gpu_problem p = {1, rows[i].m, rows[i].n, rows[i].k, true, false, 16};
     sn_gpu_product_schedule s, one;
     sn_gpu_choose_product(&f.target, &p, &s);
-    ck_assert_msg(s.fill > 0.7 && s.fill <= 1, "product %zu: %d x %d in %lld splits fill %.2f", i, s.rows, s.columns, (long long)s.n_splits, s.fill);
+    ck_assert_msg(s.fill > 0.9 && s.fill <= 1, "product %zu: %d x %d in %lld splits fill %.2f", i, s.rows, s.columns, (long long)s.n_splits, s.fill);
     ck_assert_msg((s.n_splits > 1) == rows[i].splits, "product %zu: %lld splits", i, (long long)s.n_splits);
     ck_assert(s.split * s.n_splits >= p.k && s.split * (s.n_splits - 1) < p.k && s.split % p.terms == 0);
     ck_assert(sn_gpu_cost_product(&f.target, &p, 128, 128, 1, &one));
