@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* Kernels to one blob: units (a few kernels, or one micro-kernel) compile side by side, each in a module and a context of its own; then all are linked. */
+/* Kernels to one blob: units (a few phases, or one micro-kernel) compile side by side, each in a module and a context of its own; then all are linked.
+ * Phases that do the same, of whichever kernels, are compiled once. */
 #include "emit.h"
 #include "object.h"
 
@@ -12,11 +13,13 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Kernels a unit: what a module costs beside its functions is shared, and the units still spread over threads. */
-enum { KERNELS_PER_UNIT = 4, PHASES_PER_UNIT = 8, MAX_WORKERS = 64 };
+/* What a module costs beside its functions is shared, and the units still spread over threads. In bytes of keys, which grow as phases do. */
+enum { BYTES_PER_UNIT = 24000, DOOR_BYTES = 500, CONTRACT_BYTES = 40000, MAX_WORKERS = 64 };
 
 typedef struct unit {
-  int first, n;                  /* kernels */
+  int n;
+  const int *parts;
+  int64_t bytes;                 /* as long as it will take */
   bool is_contract, is_support;
   int asked_by;                  /* is_contract: the first kernel with such a step, whose texts show it */
   contract_key contract;
@@ -34,6 +37,10 @@ typedef struct compilation {
   const sn_cpu_options *o;
   int n_kernels;
   const sn_kernel *const *kernels;
+  int n_parts;
+  int *first_part;               /* by kernel: those of its phases */
+  phase_part *parts;
+  int *compiled;                 /* parts that have code of their own */
   int n_units, cap_units;
   unit *units;
   int next;                      /* first unit of this round */
@@ -154,8 +161,10 @@ static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) 
   if (u->is_contract) contract_function(e, &u->contract);
   else if (u->is_support) emit_support(e);
   for (int i = 0; i < u->n && e->status == SN_OK; i++) {
-    emit_kernel(e, c->kernels[u->first + i], u->first + i);
-    if (e->status != SN_OK) u->label = c->kernels[u->first + i]->name;
+    const phase_part *p = &c->parts[u->parts[i]];
+    if (p->same == u->parts[i]) emit_part(e, p);
+    else emit_door(e, p, &c->parts[p->same]);
+    if (e->status != SN_OK) u->label = p->k->name;
   }
   if (e->status != SN_OK) unit_fail(u, e->status, e->error ? e->error : "out of memory", NULL);
   if (u->status == SN_OK) verify(u, e);
@@ -198,6 +207,7 @@ static sn_status add_contract(compilation *c, int kernel, const sn_kcontract *x)
   if (!u) return SN_ERR_MEMORY;
   u->is_contract = true;
   u->asked_by = kernel;
+  u->bytes = CONTRACT_BYTES;
   u->contract = key;
   u->label = sn_arena_string(c->arena, name);
   return u->label ? SN_OK : SN_ERR_MEMORY;
@@ -211,20 +221,84 @@ static sn_status scan_region(compilation *c, int kernel, const sn_kregion *r) {
   return SN_OK;
 }
 
-static sn_status plan_units(compilation *c) {
-  int each = c->o->want_llvm || c->o->want_asm ? 1 : KERNELS_PER_UNIT;
+/* Numbers the phases of all kernels, each with the first that does the same. */
+static sn_status find_parts(compilation *c, sn_map *known) {
   for (int k = 0; k < c->n_kernels; k++) {
-    for (int p = 0; p < c->kernels[k]->n_phases; p++) SN_TRY(scan_region(c, k, c->kernels[k]->phases[p].body));
+    c->first_part[k] = c->n_parts;
+    for (int f = 0; f < c->kernels[k]->n_phases; f++) {
+      phase_part *p = &c->parts[c->n_parts];
+      uint64_t same = (uint64_t)c->n_parts;
+      *p = (phase_part){.k = c->kernels[k], .kernel = k, .phase = f};
+      SN_TRY(sn_kphase_key_of(c->arena, p->k, f, &p->key));
+      if (!sn_map_get(known, p->key.bytes, p->key.n_bytes, &same)) SN_TRY(sn_map_set(known, p->key.bytes, p->key.n_bytes, same));
+      p->same = (int)same;
+      c->n_parts++;
+    }
   }
-  for (int k = 0, n; k < c->n_kernels; k += n) {
-    unit *u = add_unit(c);
-    if (!u) return SN_ERR_MEMORY;
-    int phases = c->kernels[k]->n_phases;
-    for (n = 1; n < each && k + n < c->n_kernels && phases + c->kernels[k + n]->n_phases <= PHASES_PER_UNIT; n++) phases += c->kernels[k + n]->n_phases;
-    u->first = k;
-    u->n = n; /* few of those with many phases: units take about as long as each other */
-    u->label = c->kernels[k]->name;
+  return SN_OK;
+}
+
+static sn_status make_parts(compilation *c) {
+  int n = 0;
+  sn_map *known = NULL;
+  for (int k = 0; k < c->n_kernels; k++) n += c->kernels[k]->n_phases;
+  c->first_part = SN_NEW_N(c->arena, int, c->n_kernels + 1);
+  c->parts = SN_NEW_N(c->arena, phase_part, n + 1);
+  c->compiled = SN_NEW_N(c->arena, int, n + 1);
+  if (!c->first_part || !c->parts || !c->compiled) return SN_ERR_MEMORY;
+  SN_TRY(sn_map_create(&known));
+  sn_status s = find_parts(c, known);
+  sn_map_destroy(known);
+  return s;
+}
+
+/* The part whose code part i runs. */
+static int code_of(const compilation *c, int i) {
+  const phase_part *to = &c->parts[c->parts[i].same];
+  return part_needs_door(&c->parts[i], to) ? i : c->parts[i].same;
+}
+
+static int64_t part_bytes(const compilation *c, int i) { return c->parts[i].same == i ? (int64_t)c->parts[i].key.n_bytes : DOOR_BYTES; }
+
+static sn_status add_parts(compilation *c, const int *parts, int n, int64_t bytes) {
+  unit *u = add_unit(c);
+  if (!u) return SN_ERR_MEMORY;
+  u->parts = parts;
+  u->n = n;
+  u->bytes = bytes;
+  u->label = c->parts[parts[0]].k->name;
+  return SN_OK;
+}
+
+/* Those that take longest first: then all threads end at about the same time. */
+static void sort_units(compilation *c) {
+  for (int i = 1; i < c->n_units; i++) {
+    unit u = c->units[i];
+    int k = i;
+    for (; k > 0 && c->units[k - 1].bytes < u.bytes; k--) c->units[k] = c->units[k - 1];
+    c->units[k] = u;
   }
+}
+
+static sn_status plan_units(compilation *c) {
+  bool texts = c->o->want_llvm || c->o->want_asm; /* a kernel's own: units hold one */
+  int n = 0, first = 0;
+  int64_t bytes = 0;
+  SN_TRY(make_parts(c));
+  for (int i = 0; i < c->n_parts; i++) {
+    const phase_part *p = &c->parts[i];
+    if (p->same == i) SN_TRY(scan_region(c, p->kernel, p->k->phases[p->phase].body));
+    if (code_of(c, i) != i) continue;
+    if (n > first && (texts ? p->kernel != c->parts[c->compiled[first]].kernel : bytes + part_bytes(c, i) > BYTES_PER_UNIT)) {
+      SN_TRY(add_parts(c, &c->compiled[first], n - first, bytes));
+      first = n;
+      bytes = 0;
+    }
+    c->compiled[n++] = i;
+    bytes += part_bytes(c, i);
+  }
+  if (n > first) SN_TRY(add_parts(c, &c->compiled[first], n - first, bytes));
+  sort_units(c);
   return SN_OK;
 }
 
@@ -289,22 +363,21 @@ static bool take_texts(compilation *c, const unit *u, sn_cpu_kernel *to) {
 
 static sn_status fill_kernels(compilation *c, const object *objects, sn_cpu_code *out) {
   char name[64];
+  int64_t *offsets = SN_NEW_N(c->arena, int64_t, c->n_parts + 1);
   out->n_kernels = c->n_kernels;
   out->kernels = SN_NEW_N(c->arena, sn_cpu_kernel, c->n_kernels + 1);
-  if (!out->kernels) return SN_ERR_MEMORY;
+  if (!out->kernels || !offsets) return SN_ERR_MEMORY;
   for (int i = 0; i < c->n_units; i++) {
     const unit *u = &c->units[i];
-    for (int k = u->first; k < u->first + u->n; k++) {
-      int64_t *offsets = SN_NEW_N(c->arena, int64_t, c->kernels[k]->n_phases + 1);
-      if (!offsets) return SN_ERR_MEMORY;
-      for (int p = 0; p < c->kernels[k]->n_phases; p++) {
-        phase_symbol(k, p, name, sizeof name);
-        offsets[p] = object_find(1, &objects[i], name);
-      }
-      out->kernels[k].phase_offsets = offsets;
-      if (!take_texts(c, u, &out->kernels[k])) return SN_ERR_MEMORY;
+    for (int k = 0; k < u->n; k++) {
+      const phase_part *p = &c->parts[u->parts[k]];
+      phase_symbol(p->kernel, p->phase, name, sizeof name);
+      offsets[u->parts[k]] = object_find(1, &objects[i], name);
     }
+    if (u->n && !take_texts(c, u, &out->kernels[c->parts[u->parts[0]].kernel])) return SN_ERR_MEMORY;
   }
+  for (int i = 0; i < c->n_parts; i++) offsets[i] = offsets[code_of(c, i)];
+  for (int k = 0; k < c->n_kernels; k++) out->kernels[k].phase_offsets = offsets + c->first_part[k];
   for (int i = 0; i < c->n_units; i++) {
     const unit *u = &c->units[i];
     if (u->is_contract && !take_texts(c, u, &out->kernels[u->asked_by])) return SN_ERR_MEMORY;

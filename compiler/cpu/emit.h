@@ -231,7 +231,16 @@ val math_rsqrt(emit *e, val a);
 /* ---- function.c ---- */
 void emit_begin(emit *e, LLVMContextRef cx, const char *module_name);
 void emit_end(emit *e);
-void emit_kernel(emit *e, const sn_kernel *k, int index);
+/* A phase of kernel number `kernel`, or, where another phase does the same, the way there. */
+typedef struct phase_part {
+  const sn_kernel *k;
+  int kernel, phase;
+  sn_kphase_key key;
+  int same;              /* the first part that does the same; its own number when none does */
+} phase_part;
+void emit_part(emit *e, const phase_part *p);
+void emit_door(emit *e, const phase_part *p, const phase_part *to); /* calls `to` with p's buffers in its order */
+bool part_needs_door(const phase_part *p, const phase_part *to);
 void phase_symbol(int kernel, int phase, char *out, size_t bytes);
 void function_attributes(emit *e, LLVMValueRef fn);
 void emit_support(emit *e); /* memcpy, memmove, memset: what LLVM may call unasked, as code of the blob's own */

@@ -64,23 +64,31 @@ static bool is_argument(const sn_kbuffer *b) { return b->memory <= SN_KMEM_WORK;
 
 static LLVMTypeRef unit_of(emit *e, sn_type t) { return sn_type_is_complex(t) ? LLVMArrayType2(memory_type(e, t), 2) : memory_type(e, t); }
 
-static void bind_buffers(emit *e) {
+/* Which of the kernel's arguments a buffer is. */
+static int argument_of(const sn_kernel *k, int buffer) {
+  int n = 0;
+  for (int i = 0; i < buffer; i++) n += is_argument(&k->buffers[i]);
+  return n;
+}
+
+static void bind_buffers(emit *e, const sn_kphase_key *key) {
   val pointers = env_field(e, 0), scratch = env_field(e, 1);
-  int64_t offset = 0, argument = 0;
+  int64_t offset = 0;
   e->imports = env_field(e, 2);
-  for (int i = 0; i < e->k->n_buffers; i++) {
-    const sn_kbuffer *b = &e->k->buffers[i];
+  for (int i = 0; i < key->n_buffers; i++) {
+    const sn_kbuffer *b = &e->k->buffers[key->buffers[i]];
+    val *to = &e->buffers[key->buffers[i]];
     int64_t bytes = sn_kbuffer_bytes(b);
     if (is_argument(b)) {
-      val at = LLVMConstInt(e->i64, (unsigned long long)argument++, 0);
-      e->buffers[i] = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, pointers, &at, 1, ""), "");
+      val at = LLVMConstInt(e->i64, (unsigned long long)argument_of(e->k, key->buffers[i]), 0);
+      *to = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, pointers, &at, 1, ""), "");
     } else if (b->memory == SN_KMEM_SCRATCH) {
       val at = LLVMConstInt(e->i64, (unsigned long long)offset, 0);
-      e->buffers[i] = LLVMBuildGEP2(e->b, e->i8, scratch, &at, 1, "");
+      *to = LLVMBuildGEP2(e->b, e->i8, scratch, &at, 1, "");
       offset += (bytes + 63) / 64 * 64;
     } else {
       int64_t n = bytes / (int64_t)sn_type_bytes(b->type);
-      e->buffers[i] = stack_slot(e, unit_of(e, b->type), n > 0 ? n : 1, 64);
+      *to = stack_slot(e, unit_of(e, b->type), n > 0 ? n : 1, 64);
     }
   }
 }
@@ -118,28 +126,29 @@ static void emit_items(emit *e, const sn_kphase *p) {
   LLVMBuildRetVoid(e->b);
 }
 
-static void emit_phase(emit *e, int index, int phase) {
+static val phase_function(emit *e, const phase_part *p, LLVMTypeRef *type) {
   char name[64];
   LLVMTypeRef types[3] = {e->ptr, e->i64, e->i64};
-  phase_symbol(index, phase, name, sizeof name);
-  e->fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->none, types, 3, 0));
-  function_attributes(e, e->fn);
+  phase_symbol(p->kernel, p->phase, name, sizeof name);
+  *type = LLVMFunctionType(e->none, types, 3, 0);
+  val fn = LLVMGetNamedFunction(e->module, name);
+  if (fn) return fn;
+  fn = LLVMAddFunction(e->module, name, *type);
+  function_attributes(e, fn);
+  return fn;
+}
+
+static void open_function(emit *e, const phase_part *p) {
+  LLVMTypeRef type;
+  e->fn = phase_function(e, p, &type);
   e->env = LLVMGetParam(e->fn, 0);
   e->entry = new_block(e, "entry");
   e->dummy = NULL;
-  e->depth = 0;
-  e->lanes = 1;
-  e->mask = NULL;
-  e->scopes[0] = (scope){NULL, ++e->n_serials};
-  memset(e->dims, 0, ((size_t)e->k->n_vars + 1) * sizeof *e->dims);
-  memset(e->syms, 0, ((size_t)e->k->n_syms + 1) * sizeof *e->syms);
-  memset(e->values, 0, ((size_t)e->k->n_values + 1) * sizeof *e->values);
   at_end(e, e->entry);
-  bind_buffers(e);
-  emit_items(e, &e->k->phases[phase]);
 }
 
-void emit_kernel(emit *e, const sn_kernel *k, int index) {
+void emit_part(emit *e, const phase_part *p) {
+  const sn_kernel *k = p->k;
   e->k = k;
   e->buffers = SN_NEW_N(e->arena, val, k->n_buffers + 1);
   e->values = SN_NEW_N(e->arena, elem, k->n_values + 1);
@@ -151,7 +160,40 @@ void emit_kernel(emit *e, const sn_kernel *k, int index) {
     emit_no_memory(e);
     return;
   }
-  for (int p = 0; p < k->n_phases && e->status == SN_OK; p++) emit_phase(e, index, p);
+  open_function(e, p);
+  e->depth = 0;
+  e->lanes = 1;
+  e->mask = NULL;
+  e->scopes[0] = (scope){NULL, ++e->n_serials};
+  bind_buffers(e, &p->key);
+  emit_items(e, &k->phases[p->phase]);
+}
+
+bool part_needs_door(const phase_part *p, const phase_part *to) {
+  for (int i = 0; i < p->key.n_buffers; i++) {
+    if (argument_of(p->k, p->key.buffers[i]) != argument_of(to->k, to->key.buffers[i]) && is_argument(&p->k->buffers[p->key.buffers[i]])) return true;
+  }
+  return false;
+}
+
+void emit_door(emit *e, const phase_part *p, const phase_part *to) {
+  LLVMTypeRef type;
+  open_function(e, p);
+  val given = env_field(e, 0), fn = phase_function(e, to, &type), env = stack_slot(e, e->ptr, 3, 64), pointers = stack_slot(e, e->ptr, to->k->n_buffers, 64);
+  val fields[3] = {pointers, env_field(e, 1), env_field(e, 2)};
+  for (int i = 0; i < p->key.n_buffers; i++) {
+    if (!is_argument(&p->k->buffers[p->key.buffers[i]])) continue;
+    val from = LLVMConstInt(e->i64, (unsigned long long)argument_of(p->k, p->key.buffers[i]), 0), at = LLVMConstInt(e->i64, (unsigned long long)argument_of(to->k, to->key.buffers[i]), 0);
+    val x = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, given, &from, 1, ""), "");
+    LLVMBuildStore(e->b, x, LLVMBuildGEP2(e->b, e->ptr, pointers, &at, 1, ""));
+  }
+  for (int i = 0; i < 3; i++) {
+    val at = LLVMConstInt(e->i64, (unsigned long long)i, 0);
+    LLVMBuildStore(e->b, fields[i], LLVMBuildGEP2(e->b, e->ptr, env, &at, 1, ""));
+  }
+  val args[3] = {env, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2)};
+  LLVMBuildCall2(e->b, type, fn, args, 3, "");
+  LLVMBuildRetVoid(e->b);
 }
 
 /* ---- support ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Equality of kernels, by a canonical stream of words: names and comments are left out, values are numbered in the order in which they are defined, an index expression
- * that was written before is a reference to it. Equal kernels have equal streams, whichever arena, context or order of numbering they were built with. */
+ * that was written before is a reference to it. Equal kernels have equal streams, whichever arena, context or order of numbering they were built with.
+ * The stream of one phase numbers its buffers and variables in the same way, so that it says nothing of the kernel around it. */
 #include "sinter/kernel.h"
 
 #include <string.h>
@@ -9,6 +10,9 @@ typedef struct stream {
   sn_str bytes;
   sn_map *values;      /* kernel value id -> number + 1 */
   sn_map *expressions; /* address -> number + 1 */
+  sn_map *variables;   /* of one phase: DIM and SYM -> number + 1; NULL: they keep their numbers */
+  int *order;          /* of one phase: its buffers as they come; NULL: they keep their numbers */
+  int n_order;
   bool failed;
 } stream;
 
@@ -29,13 +33,35 @@ static void put_value(stream *s, const sn_kvalue *v) {
   put(s, number(s, s->values, v->id, &fresh));
 }
 
+static void put_buffer(stream *s, const sn_kbuffer *b);
+
+static void put_variable(stream *s, sn_ix_kind kind, int64_t v) {
+  bool fresh;
+  put(s, s->variables ? number(s, s->variables, (uint64_t)v * 2 + (kind == SN_IX_SYM) + 1, &fresh) : v);
+}
+
+/* A phase says what a buffer is where it comes first. */
+static void put_buffer_number(stream *s, const sn_kernel *k, int buffer) {
+  int n = 0;
+  if (!s->order) {
+    put(s, buffer);
+    return;
+  }
+  while (n < s->n_order && s->order[n] != buffer) n++;
+  put(s, n);
+  if (n < s->n_order) return;
+  s->order[s->n_order++] = buffer;
+  put_buffer(s, &k->buffers[buffer]);
+}
+
 static void put_index(stream *s, const sn_ix *e) {
   bool fresh;
   int64_t n = e ? number(s, s->expressions, (uint64_t)(uintptr_t)e, &fresh) : -1;
   put(s, n);
   if (!e || !fresh) return;
   put(s, e->kind);
-  put(s, e->value);
+  if (e->kind == SN_IX_DIM || e->kind == SN_IX_SYM) put_variable(s, e->kind, e->value);
+  else put(s, e->value);
   put(s, e->n_args);
   if (e->kind == SN_IX_CONST || e->kind == SN_IX_DIM || e->kind == SN_IX_SYM) return;
   for (int k = 0; k < e->n_args; k++) put_index(s, e->args[k]);
@@ -59,7 +85,7 @@ static void put_guards(stream *s, int n, const sn_ix_guard *guards) {
 }
 
 static void put_tile(stream *s, const sn_kernel *k, const sn_ktile *t) {
-  put(s, t->buffer);
+  put_buffer_number(s, k, t->buffer);
   put_indices(s, k->buffers[t->buffer].rank, t->at);
   put(s, t->stride[0]);
   put(s, t->stride[1]);
@@ -88,6 +114,8 @@ static void put_copy(stream *s, const sn_kernel *k, const sn_kcopy *c) {
 
 static void put_region(stream *s, const sn_kernel *k, const sn_kregion *r);
 
+static bool has_buffer(const sn_knode *n) { return n->op == SN_K_LOAD || n->op == SN_K_STORE || n->op == SN_K_ATOMIC || n->op == SN_K_PREFETCH; }
+
 static void put_node(stream *s, const sn_kernel *k, const sn_knode *n) {
   put(s, n->op);
   put(s, n->n_operands);
@@ -97,10 +125,10 @@ static void put_node(stream *s, const sn_kernel *k, const sn_knode *n) {
   put(s, (int64_t)n->exponent_bits << 32 | n->mantissa_bits);
   put(s, (int64_t)n->bits[0]);
   put(s, (int64_t)n->bits[1]);
-  put(s, n->buffer);
+  if (n->buffer >= 0 && has_buffer(n)) put_buffer_number(s, k, n->buffer);
   put_indices(s, n->n_at, n->at);
   put_guards(s, n->n_guards, n->guards);
-  put(s, n->var);
+  if (n->op == SN_K_FOR || n->op == SN_K_BIND) put_variable(s, n->op == SN_K_FOR ? SN_IX_DIM : SN_IX_SYM, n->var);
   put(s, n->sym_lo);
   put(s, n->sym_hi);
   put_index(s, n->lo);
@@ -130,7 +158,7 @@ static void put_region(stream *s, const sn_kernel *k, const sn_kregion *r) {
 }
 
 static void put_buffer(stream *s, const sn_kbuffer *b) {
-  put(s, b->memory);
+  put(s, s->order && b->memory <= SN_KMEM_WORK ? SN_KMEM_WORK : b->memory); /* what an argument is to the rest of the kernel is nothing to one phase */
   put(s, b->type);
   put(s, b->rank);
   put(s, b->align);
@@ -142,6 +170,13 @@ static void put_buffer(stream *s, const sn_kbuffer *b) {
   }
 }
 
+static void put_phase(stream *s, const sn_kernel *k, const sn_kphase *p) {
+  put(s, p->n_grid);
+  for (int g = 0; g < p->n_grid; g++) put(s, p->grid[g]);
+  for (int g = 0; g < p->n_grid && s->variables; g++) put_variable(s, SN_IX_DIM, g);
+  put_region(s, k, p->body);
+}
+
 static void stream_of(stream *s, const sn_kernel *k) {
   memset(s, 0, sizeof *s);
   s->failed = sn_map_create(&s->values) != SN_OK || sn_map_create(&s->expressions) != SN_OK;
@@ -149,11 +184,7 @@ static void stream_of(stream *s, const sn_kernel *k) {
   put(s, k->n_buffers);
   for (int i = 0; i < k->n_buffers; i++) put_buffer(s, &k->buffers[i]);
   put(s, k->n_phases);
-  for (int p = 0; p < k->n_phases; p++) {
-    put(s, k->phases[p].n_grid);
-    for (int g = 0; g < k->phases[p].n_grid; g++) put(s, k->phases[p].grid[g]);
-    put_region(s, k, k->phases[p].body);
-  }
+  for (int p = 0; p < k->n_phases; p++) put_phase(s, k, &k->phases[p]);
   s->failed |= s->bytes.failed;
 }
 
@@ -161,6 +192,7 @@ static void stream_finish(stream *s) {
   sn_str_finish(&s->bytes);
   sn_map_destroy(s->values);
   sn_map_destroy(s->expressions);
+  sn_map_destroy(s->variables);
 }
 
 uint64_t sn_kernel_hash(const sn_kernel *k) {
@@ -180,4 +212,17 @@ bool sn_kernel_equal(const sn_kernel *a, const sn_kernel *b) {
   stream_finish(&s);
   stream_finish(&t);
   return same;
+}
+
+sn_status sn_kphase_key_of(sn_arena *a, const sn_kernel *k, int phase, sn_kphase_key *out) {
+  stream s;
+  memset(&s, 0, sizeof s);
+  memset(out, 0, sizeof *out);
+  s.order = SN_NEW_N(a, int, k->n_buffers + 1);
+  s.failed = !s.order || sn_map_create(&s.values) != SN_OK || sn_map_create(&s.expressions) != SN_OK || sn_map_create(&s.variables) != SN_OK;
+  if (!s.failed) put_phase(&s, k, &k->phases[phase]);
+  s.failed |= s.bytes.failed;
+  if (!s.failed) *out = (sn_kphase_key){sn_arena_copy(a, s.bytes.data, s.bytes.n), s.bytes.n, s.order, s.n_order};
+  stream_finish(&s);
+  return out->bytes ? SN_OK : SN_ERR_MEMORY;
 }

@@ -203,6 +203,14 @@ SN_NODISCARD sn_status sn_kernel_parse(sn_diag *d, sn_arena *a, const char *file
 SN_NODISCARD sn_status sn_kernel_verify(sn_diag *d, const sn_kernel *k);
 uint64_t sn_kernel_hash(const sn_kernel *k);                 /* names and comments do not count */
 bool sn_kernel_equal(const sn_kernel *a, const sn_kernel *b);
+/* What a phase does, whatever kernel it stands in: phases with equal bytes do the same with the buffers at equal places of their lists. Lives in the arena. */
+typedef struct sn_kphase_key {
+  const char *bytes;
+  size_t n_bytes;
+  const int *buffers; /* the kernel's, in the order in which the phase first uses them */
+  int n_buffers;
+} sn_kphase_key;
+SN_NODISCARD sn_status sn_kphase_key_of(sn_arena *a, const sn_kernel *k, int phase, sn_kphase_key *out); /* SN_ERR_MEMORY */
 /* The slow oracle: runs every phase and item in order. args: one pointer per argument buffer (row-major or by strides). */
 SN_NODISCARD sn_status sn_kernel_eval(sn_diag *d, const sn_kernel *k, void *const *args);
 /* Bytes of SCRATCH tiles an item needs (each 64-byte aligned). */

@@ -216,6 +216,43 @@ START_TEST(inner_loop) {
 }
 END_TEST
 
+/* One phase: to[i] = from[i] + more[i]. */
+static void double_it(built *t, int from, int more, int to) {
+  const sn_ix *i;
+  built_phase(t, 0, NULL);
+  sn_kb_for(&t->b, SN_KLOOP_VECTOR, 16, built_const(t, 0), built_const(t, the.n), 1, 0, NULL, NULL, &i);
+  sn_kvalue *a = sn_kb_load(&t->b, from, &i, 0, NULL, NULL), *b = sn_kb_load(&t->b, more, &i, 0, NULL, NULL);
+  sn_kb_store(&t->b, to, &i, 0, NULL, binary(t, SN_OP_ADD, a, b));
+  sn_kb_end(&t->b);
+}
+
+static bool same_phase(const built *t, int a, int b) {
+  sn_kphase_key x, y;
+  ck_assert_int_eq(sn_kphase_key_of(t->arena, t->k, a, &x), SN_OK);
+  ck_assert_int_eq(sn_kphase_key_of(t->arena, t->k, b, &y), SN_OK);
+  return x.n_bytes == y.n_bytes && memcmp(x.bytes, y.bytes, x.n_bytes) == 0;
+}
+
+/* Phases that do the same with other buffers share their code. */
+START_TEST(equal_phases) {
+  built t;
+  fill(sizes[_i]);
+  built_begin(&t, "equal_phases");
+  int x = built_buffer(&t, SN_KMEM_IN, SN_TYPE_F32, the.n), y = built_buffer(&t, SN_KMEM_OUT, SN_TYPE_F32, the.n), z = built_buffer(&t, SN_KMEM_OUT, SN_TYPE_F32, the.n);
+  double_it(&t, x, x, y);
+  double_it(&t, y, y, z);
+  double_it(&t, z, x, z); /* not the same: two buffers are read */
+  double_it(&t, x, z, z); /* nor this: the second of them is written */
+  ck_assert(same_phase(&t, 0, 1));
+  ck_assert(!same_phase(&t, 0, 2));
+  ck_assert(!same_phase(&t, 2, 3));
+  for (int k = 0; k < the.n; k++) the.want[k] = the.x[k] + (the.x[k] * 4 + the.x[k]);
+  void *args[3] = {the.x, the.y, the.z};
+  built_run(&t, args, check_exact, NULL);
+  built_end(&t);
+}
+END_TEST
+
 TCase *case_loops(void) {
   TCase *c = tcase_create("loops");
   int n = sizeof sizes / sizeof sizes[0];
@@ -226,5 +263,6 @@ TCase *case_loops(void) {
   tcase_add_loop_test(c, reductions, 0, n);
   tcase_add_loop_test(c, blocks, 0, n);
   tcase_add_loop_test(c, inner_loop, 0, n);
+  tcase_add_loop_test(c, equal_phases, 0, n);
   return c;
 }
