@@ -227,6 +227,7 @@ sn_status sn_lower_instr(sn_diag *d, sn_arena *a, const sn_instr *i, const struc
   else choose(L);
   if (L->b.status == SN_ERR_MEMORY) return sn_out_of_memory(d, sizeof *L);
   if (L->b.status != SN_OK) return L->b.status;
+  sn_kernel_find_costs(L->k);
   *out = L->k;
   return SN_OK;
 }

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* An item should be worth this many elements, and there should be this many items. */
-enum { ITEM_ELEMENTS = 16384, MANY_ITEMS = 64 };
+/* An item should be worth this many elements, and there should be this many items. Whether they are few enough for one thread is seen when they run. */
+enum { ITEM_ELEMENTS = 2048, MANY_ITEMS = 64 };
 
 /* ---- one nest ---- */
 

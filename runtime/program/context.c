@@ -32,8 +32,8 @@ struct sn_context {
   void *driver_state;
 };
 
-/* A command that takes less than this runs on the caller's thread alone: waking a worker costs about as much. */
-enum { PARALLEL_NS = 4000, CHUNKS_A_WORKER = 8 };
+/* A phase that takes less than this runs on the caller's thread alone: waking a worker costs about as much. Longer ones are cut into pieces of at least CHUNK_NS. */
+enum { PARALLEL_NS = 4000, CHUNK_NS = 1000, CHUNKS_A_WORKER = 8 };
 /* Items from here on are claimed one by one: the last ones decide how long the slowest thread takes. */
 enum { LONG_ITEM_NS = 20000 };
 enum { LARGE_PAGE = 2 << 20 };
@@ -153,13 +153,14 @@ static void run_phase(sn_context *c, const sn_program_phase *f, void *const *buf
   launch l = {c, NULL, buffers, f->n_items, 1};
   void *at = (uint8_t *)c->program->code + f->code_offset;
   memcpy(&l.fn, &at, sizeof l.fn);
-  bool small = f->cost_ns && f->cost_ns < PARALLEL_NS && f->n_items < PARALLEL_NS / (f->cost_ns ? f->cost_ns : 1);
+  double ns = (double)f->cost_ns * (double)f->n_items; /* 0: unknown */
   if (f->n_items <= 0) return;
-  if (c->n_workers == 1 || f->n_items == 1 || small) {
+  if (c->n_workers == 1 || f->n_items == 1 || (ns > 0 && ns < PARALLEL_NS)) {
     run_chunk(&l, 0, 0);
     return;
   }
   int64_t most = (int64_t)c->n_workers * CHUNKS_A_WORKER;
+  if (ns > 0 && ns < (double)most * CHUNK_NS) most = (int64_t)(ns / CHUNK_NS);
   l.n_chunks = f->n_items < most || f->cost_ns >= LONG_ITEM_NS ? f->n_items : most;
   sn_pool_run(c->options.pool, l.n_chunks, run_chunk, &l);
 }

@@ -213,6 +213,8 @@ typedef struct sn_kphase_key {
 SN_NODISCARD sn_status sn_kphase_key_of(sn_arena *a, const sn_kernel *k, int phase, sn_kphase_key *out); /* SN_ERR_MEMORY */
 /* The slow oracle: runs every phase and item in order. args: one pointer per argument buffer (row-major or by strides). */
 SN_NODISCARD sn_status sn_kernel_eval(sn_diag *d, const sn_kernel *k, void *const *args);
+/* Estimates the cost of each phase that has none yet. */
+void sn_kernel_find_costs(sn_kernel *k);
 /* Bytes of SCRATCH tiles an item needs (each 64-byte aligned). */
 int64_t sn_kernel_scratch_bytes(const sn_kernel *k);
 int64_t sn_kbuffer_bytes(const sn_kbuffer *b); /* by strides */

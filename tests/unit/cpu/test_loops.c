@@ -253,6 +253,27 @@ START_TEST(equal_phases) {
 }
 END_TEST
 
+/* Costs grow with what loops do, whether the loop is within an item or the items are many; one that was given stays. */
+START_TEST(costs) {
+  built t;
+  built_begin(&t, "costs");
+  fill(4096);
+  int x = built_buffer(&t, SN_KMEM_IN, SN_TYPE_F32, the.n), y = built_buffer(&t, SN_KMEM_OUT, SN_TYPE_F32, the.n);
+  double_it(&t, x, x, y);
+  the.n = 64;
+  double_it(&t, x, x, y);
+  double_it(&t, x, x, y);
+  t.k->phases[2].cost = 5;
+  sn_kernel_find_costs(t.k);
+  int64_t large = t.k->phases[0].cost, little = t.k->phases[1].cost;
+  ck_assert_int_ge(little, 1);
+  ck_assert_int_ge(large, 32 * little); /* 64 times the trips, and a little around them */
+  ck_assert_int_le(large, 4096);        /* no more than a nanosecond an element: lanes count */
+  ck_assert_int_eq(t.k->phases[2].cost, 5);
+  built_end(&t);
+}
+END_TEST
+
 TCase *case_loops(void) {
   TCase *c = tcase_create("loops");
   int n = sizeof sizes / sizeof sizes[0];
@@ -264,5 +285,6 @@ TCase *case_loops(void) {
   tcase_add_loop_test(c, blocks, 0, n);
   tcase_add_loop_test(c, inner_loop, 0, n);
   tcase_add_loop_test(c, equal_phases, 0, n);
+  tcase_add_test(c, costs);
   return c;
 }
