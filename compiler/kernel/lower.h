@@ -97,6 +97,7 @@ sn_status lower_fail(lowering *L, const sn_instr *i, const char *what); /* "… 
 void lower_override(lowering *L, const sn_instr *i, int output, int buffer, int n, const int *dims, const sn_ix *const *base);
 
 int lower_depth_of(const lowering *L, const sn_ix *e);   /* stack depth at which the expression's variables exist */
+void lower_ids(const lowering *L, uint32_t *first, uint32_t *n); /* ids of the instructions lowered: first … first + n - 1 */
 bool *lower_marks(const lowering *L, uint32_t *first);    /* a flag an instruction lowered, by its id - *first; NULL: out of memory */
 int lower_guards_depth(const lowering *L);
 bool lower_in_vector(const lowering *L);
@@ -131,6 +132,8 @@ const sn_shape *lower_output_shape(const lowering *L, int k);
 /* Templates: each opens its phases and stores all outputs. Those that return bool say false, with nothing emitted, where they do not apply. */
 void lower_loops(lowering *L);
 bool lower_split_reduce(lowering *L);                     /* large reductions to few elements, in two phases */
+/* What several passes over a row of s (its dimensions from `prefix` on) read is kept in shared memory; the open phase's grid names the row. */
+void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix);
 /* Results of shape s that take transposed elements one by one, on a GPU: false where there are none. */
 bool lower_gpu_transpose(lowering *L, const sn_shape *s, const bool *mine);
 bool lower_gpu_columns(lowering *L);                      /* the same on a GPU, for reductions inside a fusion too */

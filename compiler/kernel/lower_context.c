@@ -75,14 +75,20 @@ int lower_guards_depth(const lowering *L) {
   return deepest;
 }
 
-bool *lower_marks(const lowering *L, uint32_t *first) {
+void lower_ids(const lowering *L, uint32_t *first, uint32_t *n) {
   uint32_t last = L->body ? 0 : L->root->id;
   *first = L->body ? UINT32_MAX : last;
   for (const sn_instr *i = L->body ? L->body->first : NULL; i; i = i->next) {
     if (i->id < *first) *first = i->id;
     if (i->id > last) last = i->id;
   }
-  return SN_NEW_N(L->arena, bool, (size_t)(last - *first) + 1);
+  *n = last - *first + 1;
+}
+
+bool *lower_marks(const lowering *L, uint32_t *first) {
+  uint32_t n;
+  lower_ids(L, first, &n);
+  return SN_NEW_N(L->arena, bool, n);
 }
 
 /* ---- regions ---- */

@@ -142,6 +142,7 @@ static void gpu_rows(lowering *L, const domain *m, const bool *mine, int prefix)
   int64_t row = product_of(m->shape->dims + prefix, m->shape->rank - prefix);
   if (!lower_phase(L, prefix, m->shape->dims)) return;
   for (int k = 0; k < prefix; k++) idx[k] = lower_grid(L, k);
+  lower_gpu_keep_rows(L, m->shape, prefix);
   store_prefix(L, m, prefix, idx, mine);
   if (prefix == m->shape->rank) {
     store_outputs(L, m->shape, idx, mine);
@@ -159,8 +160,10 @@ static int64_t longest_row(const lowering *L);
 static void open_domain(lowering *L, domain *m, const bool *mine, int prefix) {
   const sn_ix *vars[SN_MAX_RANK];
   if (lower_on_gpu(L) && m->shape->rank > 0) {
+    lower_tile *tiles = L->tiles; /* rows are kept for a phase */
     if (prefix >= 0) gpu_rows(L, m, mine, prefix);
     else if (m->flat || !lower_gpu_transpose(L, m->shape, mine)) gpu_elements(L, m, mine);
+    L->tiles = tiles;
     return;
   }
   if (m->flat) {
