@@ -38,7 +38,7 @@ static bool measure(lowering *L, const sn_instr *dot, product *p) {
 }
 
 /* Worth packing? Small products run as plain loops. */
-static bool large_enough(const product *p) { return p->m >= 4 && p->n >= 8 && p->k >= 8 && p->m * p->n * p->k >= 32768; }
+static bool large_enough(const product *p) { return p->m >= 4 && p->n >= 8 && p->k >= 8 && p->m * p->n * p->k >= 16384; }
 
 static bool taken_type(const product *p) {
   sn_type a = sn_operand_shape(p->dot, 0)->type, b = sn_operand_shape(p->dot, 1)->type;

@@ -19,7 +19,8 @@ static int64_t bytes_of(const product *p) { return (int64_t)sn_type_bytes(p->typ
 static void choose_micro_tile(const lowering *L, product *p) {
   const sn_target *t = L->target;
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
-  p->nr = 2 * (int64_t)lower_lanes(L, p->type);
+  int64_t lanes = lower_lanes(L, p->type);
+  p->nr = p->n <= lanes ? lanes : 2 * lanes;
   p->mr = registers >= 32 ? 12 : t && t->fma ? 6 : 4;
   if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
   p->n_tiles = ceil_div(p->m, p->mr);

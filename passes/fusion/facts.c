@@ -83,7 +83,7 @@ bool sn_fusion_is_product(const sn_instr *dot) {
   for (int64_t d = 0; d < batch.n; d++) n_batch *= a->dims[batch.v[d]];
   if (k == 0 || n_batch == 0) return false;
   int64_t m = sn_shape_elements(a) / k / n_batch, n = sn_shape_elements(b) / k / n_batch;
-  return m >= 4 && n >= 8 && k >= 8 && m * n * k >= 32768;
+  return m >= 4 && n >= 8 && k >= 8 && m * n * k >= 16384;
 }
 
 bool sn_fusion_leading_dims(const sn_instr *broadcast) {
