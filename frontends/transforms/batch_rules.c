@@ -139,7 +139,7 @@ static sn_attr three_more(sn_batch *x, const sn_instr *i, sn_attr_id id, int64_t
     return sn_attr_ints(id, 0, NULL);
   }
   v[0] = a, v[1] = b, v[2] = c;
-  memcpy(v + 3, old.v, (size_t)old.n * sizeof *v);
+  if (old.n > 0) memcpy(v + 3, old.v, (size_t)old.n * sizeof *v);
   return sn_attr_ints(id, old.n + 3, v);
 }
 
@@ -287,7 +287,7 @@ static sn_attr sizes_with(sn_batch *x, const sn_instr *i, int64_t first) {
     return sn_attr_ints(SN_ATTR_SLICE_SIZES, 0, NULL);
   }
   v[0] = first;
-  memcpy(v + 1, old.v, (size_t)old.n * sizeof *v);
+  if (old.n > 0) memcpy(v + 1, old.v, (size_t)old.n * sizeof *v);
   return sn_attr_ints(SN_ATTR_SLICE_SIZES, old.n + 1, v);
 }
 

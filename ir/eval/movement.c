@@ -8,7 +8,7 @@ static void start_copy(sn_ev_copy *c, const sn_shape *over, sn_array *to, const 
   c->rank = over->rank;
   c->dst = sn_array_data(to);
   c->src = sn_array_data(from);
-  memcpy(c->dims, over->dims, (size_t)over->rank * sizeof c->dims[0]);
+  if (over->rank > 0) memcpy(c->dims, over->dims, (size_t)over->rank * sizeof c->dims[0]); /* a scalar has no dims */
 }
 
 static void copy_dynamic_sizes(sn_array *out, const sn_array *in) {
