@@ -97,13 +97,18 @@ static sn_status groups(sn_sm *s, const sn_mlir_op *op, sn_groups *g) {
 }
 
 /* Replica ids with all their partitions, where both are many: written as ids of all devices, in StableHLO's order (partition by partition). */
-static sn_status flatten(sn_sm *s, sn_groups *g) {
-  int64_t partitions = s->m->num_partitions;
+static sn_status flatten(sn_sm *s, const sn_mlir_op *op, sn_groups *g) {
+  int64_t partitions = s->m->num_partitions, replicas = s->m->replica_count;
+  if (partitions > MAX_DEVICES / replicas) return sn_sm_fail(s, op, SN_ERR_UNSUPPORTED, "groups of replicas over more than %d devices", (int)MAX_DEVICES);
   sn_ints *v = SN_NEW_N(s->scratch, sn_ints, g->n_groups + 1);
   if (v == NULL) return sn_sm_memory(s);
   for (int64_t i = 0; i < g->n_groups; i++) {
     int64_t n = g->groups[i].n, *ids = SN_NEW_N(s->scratch, int64_t, n * partitions + 1);
     if (ids == NULL) return sn_sm_memory(s);
+    for (int64_t k = 0; k < n; k++) {
+      int64_t id = g->groups[i].v[k];
+      if (id < 0 || id >= replicas) return sn_sm_fail(s, op, SN_ERR_ATTRIBUTE, "replica_groups names the replica %" PRId64 ", there are %" PRId64, id, replicas);
+    }
     for (int64_t q = 0; q < partitions; q++)
       for (int64_t k = 0; k < n; k++) ids[q * n + k] = g->groups[i].v[k] * partitions + q;
     v[i] = (sn_ints){n * partitions, ids};
@@ -115,7 +120,7 @@ static sn_status flatten(sn_sm *s, sn_groups *g) {
 static int64_t group_size(const sn_sm *s, const sn_mlir_op *op, const sn_groups *g) {
   if (g->n_groups != 0) return g->groups[0].n;
   int64_t replicas = s->m->replica_count, partitions = s->m->num_partitions;
-  if (sn_sm_bool(op, "use_global_device_ids")) return replicas * partitions;
+  if (sn_sm_bool(op, "use_global_device_ids")) return replicas > INT64_MAX / partitions ? INT64_MAX : replicas * partitions;
   return sn_sm_int_or(op, "channel_id", 0) != 0 ? partitions : replicas;
 }
 
@@ -126,7 +131,7 @@ static sn_status common(sn_sm *s, const sn_mlir_op *op, sn_groups *g, sn_attr *a
   bool flat = sn_sm_bool(op, "use_global_device_ids");
   if (id > 0) a[(*n)++] = sn_attr_int(SN_ATTR_CHANNEL_ID, id);
   if (global && id > 0 && !flat && g->n_groups != 0 && s->m->num_partitions > 1 && s->m->replica_count > 1) {
-    SN_TRY(flatten(s, g));
+    SN_TRY(flatten(s, op, g));
     flat = true;
   }
   a[*n].id = SN_ATTR_REPLICA_GROUPS;
