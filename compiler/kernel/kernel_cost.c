@@ -14,25 +14,12 @@
 static double node_ns(const sn_knode *n) {
   if (n->op == SN_K_LOAD || n->op == SN_K_STORE || n->op == SN_K_ATOMIC) return NS_MEMORY;
   if (n->op != SN_K_ELT) return n->op == SN_K_CONST || n->op == SN_K_YIELD ? 0 : NS_PLAIN;
-  switch (n->hlo) {
+  switch (n->hlo) { /* transcendentals to ops.def, but one instruction here */
     case SN_OP_DIVIDE:
     case SN_OP_REMAINDER:
     case SN_OP_SQRT:
     case SN_OP_RSQRT: return NS_DIVIDE;
-    case SN_OP_EXPONENTIAL:
-    case SN_OP_EXPONENTIAL_MINUS_ONE:
-    case SN_OP_LOG:
-    case SN_OP_LOG_PLUS_ONE:
-    case SN_OP_LOGISTIC:
-    case SN_OP_TANH:
-    case SN_OP_ERF:
-    case SN_OP_SINE:
-    case SN_OP_COSINE:
-    case SN_OP_TAN:
-    case SN_OP_ATAN2:
-    case SN_OP_CBRT:
-    case SN_OP_POWER: return NS_FUNCTION;
-    default: return NS_PLAIN;
+    default: return sn_op_has(n->hlo, SN_T_TRANS) ? NS_FUNCTION : NS_PLAIN;
   }
 }
 
