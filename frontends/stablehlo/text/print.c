@@ -274,19 +274,22 @@ static void indent(printer *p, int depth) { sn_str_printf(p->to, "%*s", 2 * dept
 
 static void block(printer *p, const sn_mlir_block *b, int depth);
 
+/* `%k: type`, behind a comma where it is not the first. */
+static void argument(printer *p, const sn_mlir_block *b, uint32_t k) {
+  define(p, &b->args[k]);
+  if (k != 0) sn_str_add(p->to, ", ");
+  use(p, &b->args[k]);
+  sn_str_add(p->to, ": ");
+  sn_mlir_type_print(p->to, b->args[k].type);
+}
+
 static void region(printer *p, const sn_mlir_region *r, int depth) {
   sn_str_add(p->to, "{\n");
   for (const sn_mlir_block *b = r->first; b != NULL; b = b->next) {
     if (b->n_args != 0) {
       indent(p, depth - 1);
       sn_str_add(p->to, "^bb0(");
-      for (uint32_t k = 0; k < b->n_args; k++) {
-        define(p, &b->args[k]);
-        if (k != 0) sn_str_add(p->to, ", ");
-        use(p, &b->args[k]);
-        sn_str_add(p->to, ": ");
-        sn_mlir_type_print(p->to, b->args[k].type);
-      }
+      for (uint32_t k = 0; k < b->n_args; k++) argument(p, b, k);
       sn_str_add(p->to, "):\n");
     }
     block(p, b, depth);
@@ -434,11 +437,7 @@ static void function(printer *p, const sn_mlir_op *f) {
   symbol(p->to, sn_mlir_string(f, "sym_name"));
   sn_str_char(p->to, '(');
   for (uint32_t k = 0; k < b->n_args; k++) {
-    define(p, &b->args[k]);
-    if (k != 0) sn_str_add(p->to, ", ");
-    use(p, &b->args[k]);
-    sn_str_add(p->to, ": ");
-    sn_mlir_type_print(p->to, b->args[k].type);
+    argument(p, b, k);
     if (notes == NULL || notes->items[k]->n == 0) continue;
     sn_str_add(p->to, " {");
     named_list(p->to, notes->items[k]->n, notes->items[k]->members, false);
