@@ -52,12 +52,38 @@ sn_status sn_sw_bind(sn_sw *s, const sn_instr *i, sn_mlir_op *op); /* results to
 sn_status sn_sw_notes(sn_sw *s, const sn_instr *i, sn_mlir_op *op); /* sharding, frontend attributes */
 void sn_sw_attr(sn_mlir_op *op, const char *name, const sn_mlir_attr *a); /* a NULL: memory lacks, noticed at the end */
 
+/* Attributes of the tree. NULL: no memory, which sn_sw_attr leaves to the end. */
+sn_mlir_attr *sn_sw_ints(sn_sw *s, int64_t n, const int64_t *v);
+sn_mlir_attr *sn_sw_list(sn_sw *s, const sn_instr *i, sn_attr_id id); /* the instruction's list of integers */
+sn_mlir_attr *sn_sw_number(sn_sw *s, int64_t v);
+sn_mlir_attr *sn_sw_number32(sn_sw *s, int64_t v);
+sn_mlir_attr *sn_sw_real(sn_sw *s, double v);
+sn_mlir_attr *sn_sw_truth(sn_sw *s, bool v);
+sn_mlir_attr *sn_sw_unit(sn_sw *s);
+sn_mlir_attr *sn_sw_text(sn_sw *s, const char *v);
+sn_mlir_attr *sn_sw_word(sn_sw *s, const char *domain, const char *v); /* the domain is StableHLO's, without its name in front */
+const sn_mlir_attr *sn_sw_table(sn_sw *s, int64_t n, int64_t width, const int64_t *v, sn_type t, bool index); /* n x width; a width < 0: n alone */
+sn_mlir_attr *sn_sw_items(sn_sw *s, int64_t n, const sn_mlir_attr *const *v);
+sn_mlir_attr *sn_sw_members(sn_sw *s, const char *name, int64_t n, const sn_mlir_named *v); /* without a name a dictionary */
+/* A window of HLO as StableHLO's lists, one entry a dimension (padding: two). Without a window every size is 1. */
+typedef struct sn_sw_window_lists {
+  int64_t size[SN_MAX_RANK], stride[SN_MAX_RANK], padding[2 * SN_MAX_RANK], base[SN_MAX_RANK], dilation[SN_MAX_RANK], reversal[SN_MAX_RANK];
+  bool reversed;
+} sn_sw_window_lists;
+sn_sw_window_lists sn_sw_window(const sn_instr *i, int rank);
+/* Refuses an instruction that has an attribute besides the known. */
+sn_status sn_sw_only(sn_sw *s, const sn_instr *i, const sn_attr_id *known, size_t n);
+#define SN_SW_ONLY(...) SN_TRY(sn_sw_only(s, i, (const sn_attr_id[]){__VA_ARGS__}, sizeof((const sn_attr_id[]){__VA_ARGS__}) / sizeof(sn_attr_id)))
+#define SN_SW_OP(name, regions) sn_mlir_op *op = sn_sw_instr(s, name, i, regions); if (op == NULL) return sn_sw_memory(s)
+
 /* A computation as the region k of op: its parameters are the block's arguments. */
 sn_status sn_sw_region(sn_sw *s, const sn_instr *i, sn_mlir_op *op, uint32_t k, const sn_computation *c);
 /* The one parameter is a tuple whose elements are the arguments. */
 sn_status sn_sw_loop_region(sn_sw *s, const sn_instr *i, sn_mlir_op *op, uint32_t k, const sn_computation *c);
 /* The parameter is `passed`, from outside. */
 sn_status sn_sw_branch_region(sn_sw *s, const sn_instr *i, sn_mlir_op *op, uint32_t k, const sn_computation *c, const sn_instr *passed);
+/* An op of the instruction whose operand that is a tuple of several is several operands; behind them the token, unless NULL. */
+sn_mlir_op *sn_sw_spread(sn_sw *s, const char *name, const sn_instr *i, const sn_instr *token, uint32_t n_results, const sn_mlir_type *const *types);
 /* The name of the function that the computation becomes. NULL: no memory. */
 const char *sn_sw_function(sn_sw *s, const sn_computation *c);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "../scratch.h"
 #include "test_base.h"
 
 #include <errno.h>
@@ -8,28 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char scratch[64]; /* a directory of this run's own */
+static char scratch[SCRATCH_BYTES]; /* a directory of this run's own */
 
 static void scratch_setup(void) {
-  strcpy(scratch, "/tmp/sinter-base-XXXXXX");
-  ck_assert_ptr_nonnull(mkdtemp(scratch));
-}
-
-static void remove_tree(const char *path) {
-  sn_arena *a;
-  const char *const *names;
-  size_t n;
-  ck_assert_int_eq(sn_arena_create(&a), SN_OK);
-  struct stat st;
-  if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && sn_dir_list(NULL, a, path, &names, &n) == SN_OK) {
-    for (size_t i = 0; i < n; i++) remove_tree(sn_arena_printf(a, "%s/%s", path, names[i]));
-  }
-  ck_assert_int_eq(sn_file_remove(NULL, path), SN_OK);
-  sn_arena_destroy(a);
+  scratch_make(scratch, "base");
 }
 
 static void scratch_teardown(void) {
-  remove_tree(scratch);
+  scratch_remove(scratch);
 }
 
 /* A path in the scratch directory, valid until the fourth next call. */

@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include <check.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "../scratch.h"
 #include "sinter/checkpoint.h"
 #include "sinter/json.h"
 
-static char dir[256];
+static char dir[SCRATCH_BYTES];
 
-static void setup(void) {
-  const char *tmp = getenv("TMPDIR");
-  snprintf(dir, sizeof dir, "%s/sinter-run-XXXXXX", tmp ? tmp : "/tmp");
-  ck_assert_ptr_nonnull(mkdtemp(dir));
-}
+static void setup(void) { scratch_make(dir, "run"); }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-  (void)st, (void)type, (void)where;
-  return remove(path);
-}
-
-static void teardown(void) { nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+static void teardown(void) { scratch_remove(dir); }
 
 static const char *in_dir(const char *name) {
   static char path[512];

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../scratch.h"
 #include "data_tests.h"
 
 const char *temp_dir(void) {
-  static char dirs[64][256];
+  static char dirs[64][SCRATCH_BYTES];
   static int n;
   char *dir = dirs[n++ % 64];
-  const char *tmp = getenv("TMPDIR");
-  snprintf(dir, sizeof dirs[0], "%s/sinter-data-XXXXXX", tmp ? tmp : "/tmp");
-  ck_assert_ptr_nonnull(mkdtemp(dir));
+  scratch_make(dir, "data");
   return dir;
 }
 
@@ -26,12 +22,7 @@ const char *temp_file(const char *dir, const char *name, const void *bytes, size
   return path;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-  (void)st, (void)type, (void)where;
-  return remove(path);
-}
-
-void temp_remove(const char *dir) { nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+void temp_remove(const char *dir) { scratch_remove(dir); }
 
 int main(void) {
   Suite *s = suite_create("data");

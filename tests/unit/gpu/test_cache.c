@@ -6,20 +6,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../scratch.h"
 #include "gpu_tests.h"
 #include "sinter/cache.h"
 
 typedef struct cached {
   fixture f;
-  char dir[64];
+  char scratch[SCRATCH_BYTES], dir[SCRATCH_BYTES + 8];
   sn_cache *cache;
 } cached;
 
 static void cached_init(cached *c) {
   fixture_init(&c->f, "sm_80");
-  snprintf(c->dir, sizeof c->dir, "/tmp/sinter-cache.XXXXXX");
-  ck_assert_ptr_nonnull(mkdtemp(c->dir));
-  strncat(c->dir, "/c", sizeof c->dir - strlen(c->dir) - 1);
+  scratch_make(c->scratch, "cache");
+  snprintf(c->dir, sizeof c->dir, "%s/c", c->scratch);
   ck_assert_int_eq(sn_cache_open(c->f.d, c->dir, &c->cache), SN_OK);
 }
 
@@ -28,15 +28,8 @@ static void entry_of(const cached *c, const sn_cache_key *k, char *path, size_t 
   snprintf(path, bytes, "%s/%02x/%016llx%016llx.sncache", c->dir, (unsigned)(k->bits[0] >> 56), (unsigned long long)k->bits[0], (unsigned long long)k->bits[1]);
 }
 
-static void cached_finish(cached *c, const sn_cache_key *k) {
-  char path[256];
-  entry_of(c, k, path, sizeof path);
-  unlink(path);
-  *strrchr(path, '/') = '\0';
-  rmdir(path);
-  rmdir(c->dir);
-  *strrchr(c->dir, '/') = '\0';
-  rmdir(c->dir);
+static void cached_finish(cached *c) {
+  scratch_remove(c->scratch);
   sn_cache_close(c->cache);
   fixture_finish(&c->f);
 }
@@ -61,7 +54,7 @@ START_TEST(what_is_put_is_found) {
   ck_assert_int_eq(n, 6);
   ck_assert_mem_eq(data, "kernel", 6);
   sn_free(data);
-  cached_finish(&c, &k);
+  cached_finish(&c);
 }
 END_TEST
 
@@ -71,7 +64,7 @@ START_TEST(torn_entries_are_not_used) {
   sn_cache_key k;
   void *data;
   size_t n;
-  char path[256], *text;
+  char path[SCRATCH_BYTES + 64], *text;
   cached_init(&c);
   sn_cache_key_init(&k, "test");
   ck_assert(sn_cache_put(c.cache, &k, "a compiled kernel", 17));
@@ -91,7 +84,7 @@ START_TEST(torn_entries_are_not_used) {
     text[at] ^= 0x20;
   }
   sn_free(text);
-  cached_finish(&c, &k);
+  cached_finish(&c);
 }
 END_TEST
 
@@ -105,7 +98,7 @@ START_TEST(a_folder_that_others_may_write_is_refused) {
   ck_assert_int_eq(sn_cache_open(c.f.d, c.dir, &again), SN_ERR_IO);
   ck_assert_ptr_null(again);
   ck_assert_ptr_nonnull(strstr(first_message(&c.f), "others may write"));
-  cached_finish(&c, &k);
+  cached_finish(&c);
 }
 END_TEST
 
@@ -125,7 +118,7 @@ START_TEST(kernels_come_back_whole) {
   cached c;
   sn_kernel *k;
   sn_gpu_kernel g, h, *one[] = {&g}, *two[] = {&h};
-  char path[256];
+  char path[SCRATCH_BYTES + 64];
   cached_init(&c);
   sn_nvrtc *n = open_nvrtc(&c.f);
   memset(&g, 0, sizeof g);
@@ -151,7 +144,7 @@ START_TEST(kernels_come_back_whole) {
     ck_assert_int_eq(h.found, SN_CACHE_HIT);
     sn_nvrtc_close(n);
   }
-  cached_finish(&c, &g.key);
+  cached_finish(&c);
 }
 END_TEST
 

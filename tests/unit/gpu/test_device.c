@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../scratch.h"
 #include "gpu_tests.h"
 #include "sinter/device.h"
 #include "sinter/program.h"
@@ -24,14 +25,13 @@ static sn_program *compile_step(fixture *f) {
 
 START_TEST(a_program_survives_its_file) {
   fixture f;
-  char path[] = "/tmp/sinter-gpu-XXXXXX";
+  char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 8];
+  scratch_make(dir, "gpu");
+  snprintf(path, sizeof path, "%s/p.sntr", dir);
   fixture_init(&f, "sm_80");
   sn_program *p = compile_step(&f), *again;
   if (p) {
     sn_str a = {0}, b = {0};
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
     ck_assert_str_eq(sn_program_device(p), "cuda");
     ck_assert_int_eq(sn_program_write(f.d, p, path), SN_OK);
     ck_assert_int_eq(sn_program_read(f.d, path, &again), SN_OK);
@@ -43,8 +43,8 @@ START_TEST(a_program_survives_its_file) {
     sn_str_finish(&b);
     sn_program_release(again);
     sn_program_release(p);
-    unlink(path);
   }
+  scratch_remove(dir);
   fixture_finish(&f);
 }
 END_TEST

@@ -2,17 +2,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "../scratch.h"
 #include "nn_tests.h"
 
-static char dir[256];
+static char dir[SCRATCH_BYTES];
 
-static void setup(void) {
-  const char *tmp = getenv("TMPDIR");
-  snprintf(dir, sizeof dir, "%s/sinter-nn-XXXXXX", tmp ? tmp : "/tmp");
-  ck_assert_ptr_nonnull(mkdtemp(dir));
-}
+static void setup(void) { scratch_make(dir, "nn"); }
 
 static const char *in_dir(const char *name) {
   static char path[512];
@@ -20,10 +16,7 @@ static const char *in_dir(const char *name) {
   return path;
 }
 
-static void teardown(void) {
-  unlink(in_dir("config.json"));
-  rmdir(dir);
-}
+static void teardown(void) { scratch_remove(dir); }
 
 static sn_status create(sn_diag *d, const char *name, const char *config, sn_model **out) {
   sn_model_options o;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../scratch.h"
+
 #if defined(__x86_64__)
 /* add one to the s32 at buffers[0]; then, at 16: buffers[1] := s32 at buffers[0] < 5 */
 static const uint8_t code[] = {0x48, 0x8b, 0x07, 0x48, 0x8b, 0x00, 0x83, 0x00, 0x01, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
@@ -125,11 +127,10 @@ END_TEST
 START_TEST(file_round_trip) {
   fixture f;
   sn_program *p, *q;
-  char path[] = "/tmp/sinter-program-XXXXXX";
+  char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 8];
   fixture_init(&f);
-  int fd = mkstemp(path);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
+  scratch_make(dir, "program");
+  snprintf(path, sizeof path, "%s/p.sntr", dir);
   ck_assert_int_eq(sn_program_build(f.d, &f.spec, &p), SN_OK);
   ck_assert_int_eq(sn_program_write(f.d, p, path), SN_OK);
   ck_assert_int_eq(sn_program_read(f.d, path, &q), SN_OK);
@@ -142,7 +143,7 @@ START_TEST(file_round_trip) {
   sn_str_finish(&b);
   sn_program_release(p);
   sn_program_release(q);
-  remove(path);
+  scratch_remove(dir);
   fixture_finish(&f);
 }
 END_TEST
@@ -150,15 +151,14 @@ END_TEST
 /* The image of the fixture's program, as a file would hold it. */
 static char *image_of(fixture *f, size_t *n) {
   sn_program *p;
-  char path[] = "/tmp/sinter-program-XXXXXX", *bytes;
-  int fd = mkstemp(path);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
+  char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 8], *bytes;
+  scratch_make(dir, "program");
+  snprintf(path, sizeof path, "%s/p.sntr", dir);
   ck_assert_int_eq(sn_program_build(f->d, &f->spec, &p), SN_OK);
   ck_assert_int_eq(sn_program_write(f->d, p, path), SN_OK);
   ck_assert_int_eq(sn_file_read(f->d, path, &bytes, n), SN_OK);
   sn_program_release(p);
-  remove(path);
+  scratch_remove(dir);
   return bytes;
 }
 
