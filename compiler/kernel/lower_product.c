@@ -4,9 +4,10 @@
  *   phase 0 (when several row blocks share rhs):  panels of rhs:  work[panel][k][NR]            prologue of rhs evaluated here
  *   phase 1, item (b, row block, column block):
  *     for each block of KC terms:
- *       (rhs panels of this block into scratch, when there was no phase 0)
  *       rows of lhs into scratch, unless they can be read where they lie
- *       for each panel of NR columns, for each tile of MR rows: contract MR x NR x KC in tile c
+ *       for each panel of NR columns:
+ *         (the panel's terms of this block into scratch, when there was no phase 0)
+ *         for each tile of MR rows: contract MR x NR x KC in tile c
  *     after the last block, tile by tile while it is warm: epilogue, stores
  *
  * Panels are zero-padded, so every contraction is a full tile; only the epilogue knows where the matrix ends. Sums run over k in order, so the bits depend on the
@@ -71,7 +72,7 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
 }
 
 static void add_buffers(lowering *L, product *p) {
-  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : p->panels, p->shared_rhs ? p->k : p->kc, p->nr};
+  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, p->shared_rhs ? p->k : p->kc, p->nr};
   if (p->shared_rhs) p->rhs_work = add(L, SN_KMEM_WORK, p->type, 3, panel, "rhs");
   else p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, panel, "rhs");
   int64_t columns[3] = {p->tiles, p->lhs_pitch, p->mr}, rows[3] = {p->tiles, p->mr, p->lhs_pitch};
@@ -87,7 +88,7 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
   sn_ix_context *x = L->k->ix;
   const sn_ix *zero = lower_const(L, 0), *b_at[3], *a_at[SN_MAX_RANK];
   const sn_ix *acc_at[4] = {p->k_blocks > 1 ? jp : zero, p->k_blocks > 1 ? ip : zero, zero, zero};
-  b_at[0] = p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), sn_ix_add(x, it->panel0, jp)) : jp;
+  b_at[0] = p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), sn_ix_add(x, it->panel0, jp)) : zero;
   b_at[1] = p->shared_rhs ? k0 : zero;
   b_at[2] = zero;
   sn_kcontract c;
@@ -210,14 +211,15 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
 
 static void one_k_block(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
   sn_knode *cols, *rows;
-  if (!p->shared_rhs) product_pack_rhs(L, p, p->rhs_scratch, it, k0, n_k);
   if (p->lhs != PRODUCT_IN_PLACE) product_pack_lhs(L, p, it, k0, n_k);
   const sn_ix *jp = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_panels, 1, 0, NULL, NULL, &cols);
+  if (jp && !p->shared_rhs) product_pack_panel(L, p, it, jp, k0, n_k);
   const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_tiles, 1, 0, NULL, NULL, &rows) : NULL;
   if (!ip) return;
   contract_tile(L, p, it, ip, jp, k0, n_k, first);
   sn_knode *contract = L->b.region->last;
-  product_prefetch_operands(L, p, it, ip, jp, last ? NULL : sn_ix_add(L->k->ix, k0, lower_const(L, p->kc)), contract);
+  product_prefetch_operands(L, p, it, ip, jp, k0, last, contract);
+  if (!first) product_prefetch_sums(L, p, ip, jp, contract);
   if (last) epilogue(L, p, it, ip, jp);
   if (last) product_prefetch_epilogue(L, p, contract);
   lower_end(L, 0, NULL, rows);

@@ -58,14 +58,16 @@ const sn_ix *product_tile_row(lowering *L, const product *p, const product_item 
 bool product_lhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *k0, const sn_ix **at, sn_ktile *out);
 void product_pack_lhs(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k);
 void product_pack_rhs(lowering *L, const product *p, int to, const product_item *it, const sn_ix *k0, const sn_ix *n_k);
+void product_pack_panel(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k);
 void product_rhs_phase(lowering *L, const product *p);
 bool product_operand_at(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *outer, const sn_ix *k, int *buffer, const sn_ix **at);
 void product_batch(lowering *L, const product *p, product_item *it); /* it->b and flat_b from the grid's first variables */
 
-/* lower_product_prefetch.c: hints in front of `contract`; k0 NULL: for the thread's next item */
+/* lower_product_prefetch.c: hints in front of `contract`, which multiplies terms from k0 on */
 void product_prefetch_epilogue(lowering *L, const product *p, sn_knode *contract);
 void product_prefetch_ahead(lowering *L, const product *p, uint32_t operand, const product_item *it, const sn_ix *outer, const sn_ix *k, int64_t n);
-void product_prefetch_operands(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, sn_knode *contract);
+void product_prefetch_operands(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, bool last, sn_knode *contract);
+void product_prefetch_sums(lowering *L, const product *p, const sn_ix *ip, const sn_ix *jp, sn_knode *contract);
 
 /* lower_product.c: what the item of these grid variables multiplies (NULL: the open phase's) */
 void product_item_at(lowering *L, const product *p, const sn_ix *const *grid, product_item *it);

@@ -201,6 +201,14 @@ void product_pack_rhs(lowering *L, const product *p, int to, const product_item 
   lower_end(L, 0, NULL, outer);
 }
 
+/* Panel jp of the item alone, in front of the tiles that read it: so it comes from L2 and goes to memory that stays there. */
+void product_pack_panel(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k) {
+  product_item one = *it;
+  one.panel0 = sn_ix_add(L->k->ix, it->panel0, jp);
+  one.n_panels = lower_const(L, 1);
+  product_pack_rhs(L, p, p->rhs_scratch, &one, k0, n_k);
+}
+
 void product_batch(lowering *L, const product *p, product_item *it) {
   it->flat_b = lower_const(L, 0);
   for (int i = 0; i < p->n_batch; i++) {

@@ -135,21 +135,36 @@ static int64_t part_of(const product *p, int64_t n, int64_t parts, bool along) {
   return along ? (part + line_of(p) - 1) / line_of(p) * line_of(p) : part;
 }
 
-/* In front of `contract`, for the block of terms from k0 on, or (NULL) for the first one of the thread's next item: tile (ip, jp) asks for part jp of lhs's tile ip, and where
- * items pack rhs themselves for part ip of its panel jp. Operands that come from L2 or L3 need no asking: there it only takes time. */
-void product_prefetch_operands(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, sn_knode *contract) {
+/* The tile's part of what follows: of lhs the block of terms after this one (behind the last: the first of the thread's next item), tile (ip, jp) asking for part jp of its tile ip;
+ * of rhs, where items pack it themselves, part ip of the next panel. Operands that come from L2 or L3 need no asking: there it only takes time. */
+void product_prefetch_operands(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, bool last, sn_knode *contract) {
   sn_ix_context *x = L->k->ix;
   product_item next = *it;
   if (L->b.status != SN_OK || !p->far) return;
   L->b.before = contract;
-  if (!k0) next_item(L, p, &next);
-  const sn_ix *from = k0 ? k0 : lower_const(L, 0);
+  if (last) next_item(L, p, &next);
+  const sn_ix *from = last ? lower_const(L, 0) : sn_ix_add(x, k0, lower_const(L, p->kc)), *panel = sn_ix_add(x, sn_ix_add(x, it->panel0, jp), lower_const(L, 1));
   bool rows = p->lhs != PRODUCT_COLUMNS;
   int64_t terms = part_of(p, p->kc, p->panels, rows), rhs_terms = part_of(p, p->kc, p->tiles, p->rhs_along_k);
   patch lhs = {0, product_tile_row(L, p, &next, ip), sn_ix_add(x, from, sn_ix_mul(x, jp, lower_const(L, terms))), p->mr, terms, rows};
-  patch rhs = {1, sn_ix_mul(x, sn_ix_add(x, next.panel0, jp), lower_const(L, p->nr)), sn_ix_add(x, from, sn_ix_mul(x, ip, lower_const(L, rhs_terms))), p->nr, rhs_terms, p->rhs_along_k};
+  patch rhs = {1, sn_ix_mul(x, panel, lower_const(L, p->nr)), sn_ix_add(x, k0, sn_ix_mul(x, ip, lower_const(L, rhs_terms))), p->nr, rhs_terms, p->rhs_along_k};
   ask(L, p, &next, &lhs);
-  if (!p->shared_rhs) ask(L, p, &next, &rhs);
+  if (!p->shared_rhs) ask(L, p, it, &rhs);
+  L->b.before = NULL;
+}
+
+/* The sums of the tile after this one. */
+void product_prefetch_sums(lowering *L, const product *p, const sn_ix *ip, const sn_ix *jp, sn_knode *contract) {
+  sn_knode *loop;
+  sn_ix_context *x = L->k->ix;
+  if (L->b.status != SN_OK) return;
+  L->b.before = contract;
+  const sn_ix *i = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), lower_const(L, p->mr), 1, 0, NULL, NULL, &loop);
+  for (int64_t j = 0; i && j < p->nr; j += line_of(p)) {
+    const sn_ix *at[4] = {jp, sn_ix_add(x, ip, lower_const(L, 1)), i, lower_const(L, j)};
+    sn_kb_prefetch(&L->b, p->acc, at, SN_KPREFETCH_READ);
+  }
+  lower_end(L, 0, NULL, loop);
   L->b.before = NULL;
 }
 

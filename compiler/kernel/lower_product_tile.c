@@ -73,7 +73,6 @@ static void choose_items(product *p, const machine *m) {
   bool own = rhs_is_large(p, m);
   int64_t most_tiles = max64(1, m->l2 * (own ? 3 : 2) / 5 / (p->mr * p->kc * bytes_of(p))), most_panels = p->n_panels;
   if (p->k_blocks > 1) most_panels = max64(1, MOST_COLUMNS / p->nr);
-  if (own) most_panels = min64(most_panels, max64(1, m->l3 / 2 / m->cores / (p->kc * p->nr * bytes_of(p))));
   choose_blocks(p, m, ceil_div(p->n_tiles, min64(most_tiles, p->n_tiles)), ceil_div(p->n_panels, min64(most_panels, p->n_panels)), own);
   p->shared_rhs = !own && p->m_blocks > 1;
 }
