@@ -39,6 +39,12 @@ void sn_remarks_destroy(sn_remarks *r) {
   sn_free(r);
 }
 
+void sn_remarks_clear(sn_remarks *r) {
+  if (!r) return;
+  sn_arena_reset(r->arena);
+  r->n = 0;
+}
+
 size_t sn_remarks_count(const sn_remarks *r) { return r ? r->n : 0; }
 const sn_remark *sn_remarks_get(const sn_remarks *r, size_t i) { return r && i < r->n ? &r->list[i] : NULL; }
 

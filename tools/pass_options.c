@@ -24,6 +24,19 @@ const sn_option sn_options_passes[] = {
     {"json", 0, SN_OPT_FLAG, NULL, NULL, "remarks and times as one JSON object a line", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
+/* What can be wrong with the questions themselves is said before any work. */
+static sn_status check_reports(sn_diag *d, const sn_options *o) {
+  const char *pattern = sn_opt_given(o, "remarks") ? sn_opt_text(o, "remarks") : NULL, *pair = sn_opt_text(o, "why-not-fused");
+  regex_t re;
+  if (pattern && *pattern) {
+    if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--remarks: '%s' is no regular expression", pattern);
+    regfree(&re);
+  }
+  const char *comma = pair ? strchr(pair, ',') : NULL;
+  if (pair && (!comma || comma == pair || !comma[1])) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--why-not-fused wants two instruction names: A,B");
+  return SN_OK;
+}
+
 sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out) {
   memset(out, 0, sizeof *out);
   sn_pass_options *p = &out->options;
@@ -43,6 +56,7 @@ sn_status sn_pass_setup_init(sn_diag *d, const sn_options *o, sn_pass_setup *out
   for (size_t i = 0; i < n; i++) out->disabled[i] = sn_opt_at(o, "disable-pass", i);
   p->disable = out->disabled;
   SN_TRY(sn_pass_options_check(d, p));
+  SN_TRY(check_reports(d, o));
   if (sn_opt_given(o, "remarks") || sn_opt_given(o, "why-not-fused")) SN_TRY(sn_remarks_create(&out->remarks));
   p->remarks = out->remarks;
   return SN_OK;
@@ -67,9 +81,7 @@ static void print_line(const sn_remark *r, bool json) {
 static sn_status print_remarks(sn_diag *d, const char *pattern, bool json, const sn_remarks *all) {
   regex_t re;
   bool filtered = pattern && *pattern;
-  if (filtered && regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
-    return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--remarks: '%s' is no regular expression", pattern);
-  }
+  if (filtered && regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) return sn_out_of_memory(d, strlen(pattern)); /* check_reports read it once */
   for (size_t i = 0; i < sn_remarks_count(all); i++) {
     const sn_remark *r = sn_remarks_get(all, i);
     sn_str line = {0};
@@ -122,9 +134,8 @@ static void print_common_home(const char *a, size_t na, const char *b, bool json
 }
 
 /* Remarks about the pair, in either order; without any, those about one of the two say at least what became of it. */
-static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_remarks *all) {
+static void print_pair(const char *pair, bool json, const sn_remarks *all) {
   const char *comma = strchr(pair, ',');
-  if (!comma) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--why-not-fused wants two instruction names: A,B");
   size_t na = (size_t)(comma - pair), nb = strlen(comma + 1), n_found = 0;
   const char *b = comma + 1;
   print_common_home(pair, na, *b == '%' ? b + 1 : b, json, all);
@@ -138,8 +149,7 @@ static sn_status print_pair(sn_diag *d, const char *pair, bool json, const sn_re
       if (!json && r->verdict == SN_REFUSED) fprintf(stderr, "  %s: %s\n", sn_reason_text(r->reason), sn_reason_meaning(r->reason));
     }
   }
-  if (!n_found) fprintf(stderr, "no pass decided anything about %.*s or %s\n", (int)na, pair, b);
-  return SN_OK;
+  if (!n_found) fprintf(stderr, "no pass decided anything about %.*s or %s: names are those that the fusion pass saw (--print-after=all --remarks show them)\n", (int)na, pair, b);
 }
 
 /* ---- memory ---- */
@@ -230,7 +240,7 @@ static void print_times(const sn_pass_report *report, bool json) {
 sn_status sn_pass_setup_report(sn_diag *d, const sn_options *o, const sn_pass_setup *s, const sn_pass_report *report) {
   bool json = sn_opt_flag(o, "json");
   if (sn_opt_given(o, "remarks")) SN_TRY(print_remarks(d, sn_opt_text(o, "remarks"), json, s->remarks));
-  if (sn_opt_given(o, "why-not-fused")) SN_TRY(print_pair(d, sn_opt_text(o, "why-not-fused"), json, s->remarks));
+  if (sn_opt_given(o, "why-not-fused")) print_pair(sn_opt_text(o, "why-not-fused"), json, s->remarks);
   if (sn_opt_flag(o, "time-passes")) print_times(report, json);
   return SN_OK;
 }

@@ -80,6 +80,7 @@ static sn_status show(const job *j, sn_module *m, sn_str *to) {
   sn_pass_report report;
   bool module = is(j->stage, "hlo") || is(j->stage, "optimized"), dot = is(sn_opt_text(j->o, "format"), "dot");
   memset(&report, 0, sizeof report);
+  sn_remarks_clear(j->setup.remarks); /* those of the module before were reported with it */
   if (!module && dot) return sn_error(j->d, SN_NOWHERE, SN_ERR_USAGE, "--format=dot draws modules: --stage=hlo or --stage=optimized");
   if (!module || sn_opt_text(j->o, "out-dir")) return show_compiled(j, m, to);
   if (is(j->stage, "optimized")) SN_TRY(sn_pipeline_run(j->d, m, sn_opt_text(j->o, "pipeline"), &j->setup.options, &report));

@@ -4,6 +4,7 @@
 
 #include "pass_options.h"
 #include "sinter/stablehlo.h"
+#include "sinter/target.h"
 #include "sinter/text.h"
 #include "source.h"
 
@@ -11,6 +12,7 @@ static const sn_option own[] = {
     {"output", 'o', SN_OPT_TEXT, "FILE", "-", "where the modules go", 0, 0},
     {"passes", 0, SN_OPT_TEXT, "A,B,…", NULL, "run these passes, in this order", 0, 0},
     {"pipeline", 0, SN_OPT_CHOICE, "cpu|cuda|op-by-op", NULL, "run a pipeline, behind --passes", 0, 0},
+    {"target", 0, SN_OPT_TEXT, "NAME", NULL, "whose figures decide and are shown: native, x86-64-v3, sm_80, …, or a file that describes a machine; default: those of no machine in particular", 0, 0},
     {"print-after", 0, SN_OPT_TEXT, "PASS|all", NULL, "print the module to stderr behind each run of PASS that changed it", 0, 0},
     {"print", 0, SN_OPT_CHOICES, "xla|short|large-constants|no-metadata|stablehlo|stablehlo-bytecode", "xla",
      "how to print: as XLA's dumps, short (XLA's ShortParsable), every constant in full, no metadata; as StableHLO text, or its portable bytecode", 0, 0},
@@ -56,6 +58,8 @@ typedef struct job {
   const sn_options *o;
   sn_print_options print;
   sn_pass_setup setup;
+  sn_arena *arena;         /* strings of target */
+  sn_target target;
   sn_pass_id print_after;
   bool print_after_all, print_after_one;
   sn_str out;
@@ -100,7 +104,17 @@ static sn_status choose_print_after(job *j) {
   j->setup.options.after = after_pass;
   j->setup.options.after_ctx = j;
   if (j->print_after_all || j->print_after_one) return SN_OK;
-  return sn_error(j->d, SN_NOWHERE, SN_ERR_USAGE, "--print-after: no pass is called '%s'", name);
+  sn_error(j->d, SN_NOWHERE, SN_ERR_USAGE, "--print-after: no pass is called '%s'", name);
+  sn_hint(j->d, "--list-passes names them all");
+  return SN_ERR_USAGE;
+}
+
+static sn_status choose_target(job *j) {
+  if (!sn_opt_given(j->o, "target")) return SN_OK;
+  SN_TRY(sn_arena_create(&j->arena));
+  SN_TRY(sn_target_find(j->d, j->arena, sn_opt_text(j->o, "target"), &j->target));
+  j->setup.options.target = &j->target;
+  return SN_OK;
 }
 
 static sn_status transform(job *j, sn_module *m) {
@@ -109,6 +123,7 @@ static sn_status transform(job *j, sn_module *m) {
   memset(&report, 0, sizeof report);
   sn_module *before = NULL;
   sn_status s = SN_OK;
+  sn_remarks_clear(j->setup.remarks); /* those of the module before were reported with it */
   if (passes) s = sn_passes_run(j->d, m, passes, &j->setup.options, &report);
   if (s == SN_OK && pipeline && sn_opt_flag(j->o, "memory")) s = sn_module_clone(m, &before);
   if (s == SN_OK && pipeline) s = sn_pipeline_run(j->d, m, pipeline, &j->setup.options, &report);
@@ -141,6 +156,7 @@ static sn_status run(job *j, sn_source *source) {
   choose_print(j);
   SN_TRY(sn_pass_setup_init(j->d, j->o, &j->setup));
   SN_TRY(choose_print_after(j));
+  SN_TRY(choose_target(j));
   sn_status s = run_file(j, source);
   if (j->out.failed) return sn_out_of_memory(j->d, j->out.n);
   if (s == SN_OK) s = sn_file_write(j->d, sn_opt_text(j->o, "output"), j->out.data ? j->out.data : "", j->out.n);
@@ -163,6 +179,7 @@ int main(int argc, char **argv) {
     if (s == SN_OK) s = run(&j, &source);
     code = sn_tool_report(&tool, j.d, s);
     sn_pass_setup_finish(&j.setup);
+    sn_arena_destroy(j.arena);
     sn_str_finish(&j.out);
     sn_diag_destroy(j.d);
     sn_source_finish(&source);

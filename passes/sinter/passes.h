@@ -62,6 +62,7 @@ typedef struct sn_remark {
 typedef struct sn_remarks sn_remarks;
 SN_NODISCARD sn_status sn_remarks_create(sn_remarks **out);
 void sn_remarks_destroy(sn_remarks *r);
+void sn_remarks_clear(sn_remarks *r);                       /* empties the log; what sn_remarks_get gave is gone. r may be NULL */
 size_t sn_remarks_count(const sn_remarks *r);
 const sn_remark *sn_remarks_get(const sn_remarks *r, size_t i);
 void sn_remark_print(sn_str *to, const sn_remark *r);      /* `fusion: done: add.3 into dot.1: saves_us=3.1 …` */
