@@ -102,6 +102,8 @@ static void choose(lowering *L) {
   if (L->body && sn_hero_of(L->root) == SN_HERO_ATTENTION && lower_attention(L)) return;
   const sn_instr *dot = find_op(L, SN_OP_DOT);
   if (dot && lower_product(L, dot)) return;
+  const sn_instr *conv = find_op(L, SN_OP_CONVOLUTION);
+  if (conv && lower_convolution(L, conv)) return;
   if (lower_split_reduce(L)) return;
   lower_loops(L);
 }

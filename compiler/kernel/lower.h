@@ -138,6 +138,7 @@ void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix);
 bool lower_gpu_transpose(lowering *L, const sn_shape *s, const bool *mine);
 bool lower_gpu_columns(lowering *L);                      /* the same on a GPU, for reductions inside a fusion too */
 bool lower_product(lowering *L, const sn_instr *dot);     /* packed matrix product with prologue and epilogue */
+bool lower_convolution(lowering *L, const sn_instr *conv); /* the same for convolutions: windows are gathered while packing */
 bool lower_attention(lowering *L);                        /* fusions of kind `attention`, for CPUs */
 void lower_scatter(lowering *L, const sn_instr *scatter);
 void lower_sort(lowering *L, const sn_instr *sort);

@@ -12,7 +12,7 @@
  *
  * Panels are zero-padded, so every contraction is a full tile; only the epilogue knows where the matrix ends. Sums run over k in order, so the bits depend on the
  * shape alone. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Sizes: lower_product_tile.c; packing: lower_product_pack.c. */
-#include "lower_product.h"
+#include "lower_convolution.h"
 
 #include <string.h>
 
@@ -22,6 +22,7 @@ static bool measure(lowering *L, const sn_instr *dot, product *p) {
   const sn_shape *lhs = sn_operand_shape(dot, 0), *s = dot->shape;
   memset(p, 0, sizeof *p);
   p->dot = dot;
+  p->operand[1] = 1;
   if (!lower_index_map(L, dot, 0, &p->map)) return false;
   p->n_batch = (int)sn_instr_ints(dot, SN_ATTR_LHS_BATCH_DIMS).n;
   p->n_m = lhs->rank - p->n_batch - p->map.n_syms;
@@ -48,8 +49,14 @@ static bool taken_type(const product *p) {
 
 /* ---- indices ---- */
 
+const sn_instr *product_side(const product *p, uint32_t operand) { return sn_instr_operand(p->dot, p->operand[operand]); }
+
 /* Result index of (b, m, n). */
 void product_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx) {
+  if (p->conv) {
+    convolution_result_index(L, p, b, m, n, idx);
+    return;
+  }
   if (p->n_batch) memcpy(idx, b, (size_t)p->n_batch * sizeof *idx);
   lower_delinearise(L, m, p->n_m, p->m_dims, idx + p->n_batch);
   lower_delinearise(L, n, p->n_n, p->n_dims, idx + p->n_batch + p->n_m);
@@ -57,9 +64,10 @@ void product_result_index(lowering *L, const product *p, const sn_ix *const *b, 
 
 bool product_operand_index(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix *k, const sn_ix **at) {
   const sn_ix *idx[SN_MAX_RANK], *syms[SN_MAX_RANK];
-  const sn_access *a = lower_access(L, p->dot, &p->map, operand);
+  const sn_access *a = lower_access(L, p->dot, &p->map, p->operand[operand]);
   product_result_index(L, p, b, m, n, idx);
-  lower_delinearise(L, k, p->map.n_syms, p->map.sym_sizes, syms);
+  if (p->conv) convolution_terms(L, p->conv, k, syms);
+  else lower_delinearise(L, k, p->map.n_syms, p->map.sym_sizes, syms);
   return a && lower_at(L, p->dot, &p->map, a, idx, syms, at);
 }
 
@@ -72,11 +80,12 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
 }
 
 static void add_buffers(lowering *L, product *p) {
-  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, p->shared_rhs ? p->k : p->kc, p->nr};
+  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, p->shared_rhs ? p->k : p->kc, p->nr}, strip[3] = {1, p->kc, p->rhs_pitch};
   if (p->shared_rhs) p->rhs_work = add(L, SN_KMEM_WORK, p->type, 3, panel, "rhs");
-  else p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, panel, "rhs");
-  int64_t columns[3] = {p->tiles, p->lhs_pitch, p->mr}, rows[3] = {p->tiles, p->mr, p->lhs_pitch};
-  p->lhs_scratch = p->lhs == PRODUCT_IN_PLACE ? -1 : add(L, SN_KMEM_SCRATCH, p->type, 3, p->lhs == PRODUCT_ROWS ? rows : columns, "lhs");
+  else p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, p->rhs_pitch ? strip : panel, "rhs");
+  int64_t columns[3] = {p->tiles, p->lhs_pitch, p->mr}, rows[3] = {p->tiles, p->mr, p->lhs_pitch}, lhs_strip[3] = {1, p->kc, p->lhs_pitch};
+  const int64_t *lhs = p->lhs == PRODUCT_ROWS ? rows : p->lhs == PRODUCT_STRIP ? lhs_strip : columns;
+  p->lhs_scratch = p->lhs == PRODUCT_IN_PLACE ? -1 : add(L, SN_KMEM_SCRATCH, p->type, 3, lhs, "lhs");
   /* One block of terms: a single tile, used again and again. Several: the sums of the whole block of rows and columns, tile by tile. */
   int64_t sums[4] = {p->k_blocks > 1 ? p->panels : 1, p->k_blocks > 1 ? p->tiles : 1, p->mr, p->nr};
   p->acc = add(L, SN_KMEM_SCRATCH, p->type, 4, sums, "sums");
@@ -88,13 +97,14 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
   sn_ix_context *x = L->k->ix;
   const sn_ix *zero = lower_const(L, 0), *b_at[3], *a_at[SN_MAX_RANK];
   const sn_ix *acc_at[4] = {p->k_blocks > 1 ? jp : zero, p->k_blocks > 1 ? ip : zero, zero, zero};
-  b_at[0] = p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), sn_ix_add(x, it->panel0, jp)) : zero;
+  int64_t b_pitch = p->rhs_pitch ? p->rhs_pitch : p->nr;
+  b_at[0] = p->rhs_pitch ? zero : p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), sn_ix_add(x, it->panel0, jp)) : zero;
   b_at[1] = p->shared_rhs ? k0 : zero;
-  b_at[2] = zero;
+  b_at[2] = p->rhs_pitch ? sn_ix_mul(x, jp, lower_const(L, p->nr)) : zero;
   sn_kcontract c;
   memset(&c, 0, sizeof c);
   c.acc = (sn_ktile){p->acc, acc_at, {p->nr, 1}};
-  c.b = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, b_at, {p->nr, 1}};
+  c.b = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, b_at, {b_pitch, 1}};
   c.m = lower_const(L, p->mr);
   c.n = lower_const(L, p->nr);
   c.k = n_k;
@@ -211,9 +221,11 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
 
 static void one_k_block(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
   sn_knode *cols, *rows;
-  if (p->lhs != PRODUCT_IN_PLACE) product_pack_lhs(L, p, it, k0, n_k);
+  bool lhs = p->conv && p->conv->side == 0, rhs = p->conv && p->conv->side == 1; /* packed window by window */
+  if (lhs || rhs) convolution_pack(L, p, it, k0, n_k);
+  if (p->lhs != PRODUCT_IN_PLACE && !lhs) product_pack_lhs(L, p, it, k0, n_k);
   const sn_ix *jp = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_panels, 1, 0, NULL, NULL, &cols);
-  if (jp && !p->shared_rhs) product_pack_panel(L, p, it, jp, k0, n_k);
+  if (jp && !p->shared_rhs && !rhs) product_pack_panel(L, p, it, jp, k0, n_k);
   const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_tiles, 1, 0, NULL, NULL, &rows) : NULL;
   if (!ip) return;
   contract_tile(L, p, it, ip, jp, k0, n_k, first);
@@ -276,20 +288,24 @@ static void item_phase(lowering *L, const product *p) {
 static int count_dots(const lowering *L) {
   int n = 0;
   if (!L->body) return 1;
-  SN_FOR_INSTRS(i, L->body) n += i->op == SN_OP_DOT;
+  SN_FOR_INSTRS(i, L->body) n += i->op == SN_OP_DOT || i->op == SN_OP_CONVOLUTION;
   return n;
+}
+
+bool product_lower(lowering *L, product *p) {
+  if (count_dots(L) != 1 || !find_steps(L, p)) return false;
+  for (int k = 0; k < L->n_outputs; k++) {
+    if (!steps_to(p, L->outputs[k])) return false;
+  }
+  if (lower_on_gpu(L)) return !p->conv && lower_gpu_product(L, p);
+  product_choose_tile(L, p);
+  add_buffers(L, p);
+  if (p->shared_rhs) product_rhs_phase(L, p);
+  item_phase(L, p);
+  return true;
 }
 
 bool lower_product(lowering *L, const sn_instr *dot) {
   product p;
-  if (count_dots(L) != 1 || !measure(L, dot, &p) || !large_enough(&p) || (!taken_type(&p) && !lower_on_gpu(L)) || !find_steps(L, &p)) return false;
-  for (int k = 0; k < L->n_outputs; k++) {
-    if (!steps_to(&p, L->outputs[k])) return false;
-  }
-  if (lower_on_gpu(L)) return lower_gpu_product(L, &p);
-  product_choose_tile(L, &p);
-  add_buffers(L, &p);
-  if (p.shared_rhs) product_rhs_phase(L, &p);
-  item_phase(L, &p);
-  return true;
+  return measure(L, dot, &p) && large_enough(&p) && (taken_type(&p) || lower_on_gpu(L)) && product_lower(L, &p);
 }

@@ -5,11 +5,15 @@
 
 #include "elemental.h"
 
-/* Where the micro-kernel reads lhs: where it lies; packed as [tile][i][k]; packed as [tile][k][i]. */
-typedef enum product_lhs { PRODUCT_IN_PLACE, PRODUCT_ROWS, PRODUCT_COLUMNS } product_lhs;
+/* Where the micro-kernel reads lhs: where it lies; packed as [tile][i][k]; as [tile][k][i]; as [k][row of the item]. */
+typedef enum product_lhs { PRODUCT_IN_PLACE, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STRIP } product_lhs;
+
+struct convolution;
 
 typedef struct product {
-  const sn_instr *dot;
+  const sn_instr *dot;              /* or a convolution */
+  uint32_t operand[2];              /* which of its operands are lhs and rhs */
+  const struct convolution *conv;   /* NULL: a dot. Else one operand is packed window by window: lower_convolution.h */
   sn_index_map map;
   int n_batch, n_m, n_n;            /* dimensions of the result: batch, then lhs', then rhs' */
   int64_t batch, m, n, k;
@@ -26,7 +30,8 @@ typedef struct product {
   int64_t rhs_column;
   product_lhs lhs;
   int64_t lhs_row;                  /* IN_PLACE: from row to row of lhs_buffer */
-  int64_t lhs_pitch;                /* else: terms of a packed row, or rows of a packed column, as they lie */
+  int64_t lhs_pitch;                /* else: terms of a packed row, or rows of a packed column or strip, as they lie */
+  int64_t rhs_pitch;                /* of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
   int lhs_buffer;
   sn_type type;                     /* of the sums */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
@@ -39,6 +44,9 @@ typedef struct product_item {
   const sn_ix *tile0, *n_tiles, *panel0, *n_panels;
 } product_item;
 
+/* The template for what p has measured: chooses sizes, opens phases, stores all outputs. False, with nothing emitted: it does not apply. */
+bool product_lower(lowering *L, product *p);
+const sn_instr *product_side(const product *p, uint32_t operand); /* lhs (0) or rhs (1) */
 /* Result index of (b, m, n). */
 void product_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx);
 /* Where an operand's element of (b, m, n, k) lies. */
@@ -54,6 +62,7 @@ void product_choose_tile(lowering *L, product *p);
 
 /* lower_product_pack.c */
 bool product_find_operand(lowering *L, const product *p, uint32_t operand, int *buffer, int64_t *step, int64_t *term); /* does it lie in a parameter as a matrix? Steps of m or n, and of k; 0: none known */
+bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_ix **sum); /* of element at[] of i in the parameter that it comes from, through elementwise ops as well; at[] is overwritten */
 const sn_ix *product_tile_row(lowering *L, const product *p, const product_item *it, const sn_ix *ip);
 bool product_lhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *k0, const sn_ix **at, sn_ktile *out);
 void product_pack_lhs(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k);

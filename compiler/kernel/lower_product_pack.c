@@ -54,11 +54,17 @@ static const sn_ix *address(lowering *L, int buffer, const sn_ix *const *at) {
   return sum;
 }
 
+bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_ix **sum) {
+  int buffer;
+  *sum = trace_to_param(L, i, true, at, &buffer) ? address(L, buffer, at) : NULL;
+  return *sum != NULL;
+}
+
 /* Where in a parameter (outer, k) of an operand lies, as far as one can tell: outer is m of lhs and n of rhs. */
 bool product_operand_at(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *outer, const sn_ix *k, int *buffer, const sn_ix **at) {
   const sn_ix *zero = lower_const(L, 0);
   return product_operand_index(L, p, operand, b, operand ? zero : outer, operand ? outer : zero, k, at) &&
-         trace_to_param(L, sn_instr_operand(p->dot, operand), true, at, buffer);
+         trace_to_param(L, product_side(p, operand), true, at, buffer);
 }
 
 /* Addresses of an operand's elements at (outer, k), (0, 0), (1, 0), (0, 1), where outer is m of lhs and n of rhs. Variables of the test: any free DIM numbers. */
@@ -68,7 +74,7 @@ static bool probe(lowering *L, const product *p, uint32_t operand, bool through,
   for (int t = 0; t < 4; t++) {
     const sn_ix *o = t == 0 ? outer : lower_const(L, t == 2), *kt = t == 0 ? k : lower_const(L, t == 3);
     if (!product_operand_index(L, p, operand, b, operand ? zero : o, operand ? o : zero, kt, at)) return false;
-    if (!trace_to_param(L, sn_instr_operand(p->dot, operand), through, at, buffer)) return false;
+    if (!trace_to_param(L, product_side(p, operand), through, at, buffer)) return false;
     if (!(sums[t] = address(L, *buffer, at))) return false;
   }
   return true;
@@ -111,6 +117,12 @@ bool product_lhs_tile(lowering *L, const product *p, const product_item *it, con
     *out = (sn_ktile){p->lhs_buffer, at, {p->lhs_row, 1}};
     return product_operand_at(L, p, 0, it->b, product_tile_row(L, p, it, ip), k0, &buffer, at);
   }
+  if (p->lhs == PRODUCT_STRIP) {
+    at[0] = at[1] = lower_const(L, 0);
+    at[2] = sn_ix_sub(L->k->ix, product_tile_row(L, p, it, ip), product_tile_row(L, p, it, at[0]));
+    *out = (sn_ktile){p->lhs_scratch, at, {1, p->lhs_pitch}};
+    return true;
+  }
   at[0] = ip;
   at[1] = at[2] = lower_const(L, 0);
   *out = (sn_ktile){p->lhs_scratch, at, {p->lhs == PRODUCT_ROWS ? p->lhs_pitch : 1, p->lhs == PRODUCT_ROWS ? 1 : p->mr}};
@@ -124,7 +136,7 @@ static void store_lhs(lowering *L, const product *p, const product_item *it, con
   if (p->m < p->mr) L->guards[L->n_guards++] = (sn_ix_guard){row, 0, p->m - 1};
   if (product_operand_index(L, p, 0, it->b, row, lower_const(L, 0), sn_ix_add(L->k->ix, k0, k), at)) {
     const sn_ix *rows[3] = {ip, i, k}, *columns[3] = {ip, k, i};
-    sn_kb_store(&L->b, p->lhs_scratch, p->lhs == PRODUCT_ROWS ? rows : columns, 0, NULL, lower_value(L, sn_instr_operand(p->dot, 0), 0, at));
+    sn_kb_store(&L->b, p->lhs_scratch, p->lhs == PRODUCT_ROWS ? rows : columns, 0, NULL, lower_value(L, product_side(p, 0), 0, at));
   }
   L->n_guards = before;
 }
@@ -154,7 +166,7 @@ static void store_rhs(lowering *L, const product *p, int to, const product_item 
   int before = L->n_guards;
   if (p->n % p->nr && column->hi >= p->n) L->guards[L->n_guards++] = (sn_ix_guard){column, 0, p->n - 1};
   if (product_operand_index(L, p, 1, it->b, lower_const(L, 0), column, k, at)) {
-    sn_kvalue *v = lower_value(L, sn_instr_operand(p->dot, 1), 0, at);
+    sn_kvalue *v = lower_value(L, product_side(p, 1), 0, at);
     if (v && L->n_guards > before) {
       sn_kvalue *xs[3] = {lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, p->type, 0)};
       v = sn_kb_elt(&L->b, SN_OP_SELECT, p->type, 3, xs);

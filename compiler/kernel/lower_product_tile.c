@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Sizes of a product's tiles and blocks, from the shape, the caches and the cores. None of them changes a bit of the result: sums run over k in order. */
-#include "lower_product.h"
+#include "lower_convolution.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -29,6 +29,9 @@ static void choose_micro_tile(const lowering *L, product *p) {
 
 /* What is larger is not in L3 any more when it is read again. */
 static bool rhs_is_large(const product *p, const machine *m) { return p->batch * p->n * p->k * bytes_of(p) > m->l3 / 3; }
+
+/* Windows are gathered by the items that multiply them: all of them at once would be an array many times the image. */
+static bool items_pack_rhs(const product *p, const machine *m) { return p->conv ? p->conv->side == 1 : rhs_is_large(p, m); }
 
 /* So many terms that eight tiles of lhs fill two fifths of L2: panels of rhs then come from L2 as well, which every processor that fetches ahead hides. Sums pass through
  * memory once a block, so few blocks are good; equal ones are better than a short last one. Items that pack rhs themselves have larger blocks and fewer terms. */
@@ -70,9 +73,10 @@ static void choose_blocks(product *p, const machine *m, int64_t least_rows, int6
 /* The rows of an item stay in L2 while the panels of rhs pass by. Where items pack rhs themselves, each takes many rows and columns, since it reads both from far away. */
 static void choose_items(product *p, const machine *m) {
   enum { MOST_COLUMNS = 1024 }; /* of which sums wait for further terms */
-  bool own = rhs_is_large(p, m);
+  bool own = items_pack_rhs(p, m);
   int64_t most_tiles = max64(1, m->l2 * (own ? 3 : 2) / 5 / (p->mr * p->kc * bytes_of(p))), most_panels = p->n_panels;
   if (p->k_blocks > 1) most_panels = max64(1, MOST_COLUMNS / p->nr);
+  if (p->conv && own) most_panels = min64(most_panels, max64(1, m->l2 / 2 / (p->kc * p->nr * bytes_of(p)))); /* a strip stays in L2 */
   choose_blocks(p, m, ceil_div(p->n_tiles, min64(most_tiles, p->n_tiles)), ceil_div(p->n_panels, min64(most_panels, p->n_panels)), own);
   p->shared_rhs = !own && p->m_blocks > 1;
 }
@@ -113,12 +117,23 @@ static void choose_rhs(lowering *L, product *p) {
   p->rhs_plain = plain && p->rhs_along_k && p->n % p->nr == 0;
 }
 
+/* The operand that is gathered: rows of terms, or strips of neighbouring positions. */
+static void choose_gathered(product *p) {
+  if (p->conv->side == 1) {
+    p->rhs_pitch = pitch_of(p->panels * p->nr, bytes_of(p));
+    return;
+  }
+  p->lhs = p->conv->along_terms ? PRODUCT_ROWS : PRODUCT_STRIP;
+  p->lhs_pitch = pitch_of(p->conv->along_terms ? p->kc : p->tiles * p->mr, bytes_of(p));
+}
+
 void product_choose_tile(lowering *L, product *p) {
   machine m = machine_of(L->target);
   choose_micro_tile(L, p);
   choose_terms(p, &m);
   choose_items(p, &m);
-  choose_lhs(L, p);
-  choose_rhs(L, p);
-  p->far = (!p->shared_rhs || p->lhs == PRODUCT_COLUMNS) && p->batch * (p->m + p->n) * p->k * bytes_of(p) > m.l3 / 2;
+  if (p->conv) choose_gathered(p);
+  if (!p->conv || p->conv->side == 1) choose_lhs(L, p);
+  if (!p->conv || p->conv->side == 0) choose_rhs(L, p);
+  p->far = !p->conv && (!p->shared_rhs || p->lhs == PRODUCT_COLUMNS) && p->batch * (p->m + p->n) * p->k * bytes_of(p) > m.l3 / 2;
 }

@@ -2,6 +2,7 @@
 /* Whole programs through the engines that compile, beside the interpreter.
  *
  *   numeric-engines --table        every elementwise op, reduction and movement x every element type x shapes: odd sizes, none, scalars
+ *   numeric-engines --convolutions every order of dimensions x windows x groups of convolutions
  *   numeric-engines --seeds=A:N    programs of the generator
  *   numeric-engines FILE…          modules, apart from each other by `// -----`
  *   numeric-engines --device=cuda … the same on the device that SINTER_LIBCUDA's driver offers; each program runs twice in one context (the second time as a graph)
@@ -285,6 +286,7 @@ int main(int argc, char **argv) {
   for (int k = on_device ? 2 : 1; k < argc; k++) {
     if (strncmp(argv[k], "--seeds=", 8) == 0) check_seeds(argv[k] + 8, pool, &t);
     else if (strncmp(argv[k], "--table", 7) == 0) engines_table(argv[k][7] == '=' ? argv[k] + 8 : NULL, pool, &t);
+    else if (strncmp(argv[k], "--convolutions", 14) == 0) engines_convolutions(argv[k][14] == '=' ? argv[k] + 15 : NULL, pool, &t);
     else check_file(argv[k], pool, &t);
   }
   for (int n = 3; n <= MOST_THREADS; n++) sn_pool_destroy(wider[n]);
