@@ -23,8 +23,9 @@ static inline val to_f32(emit *e, val a) { return cast(e, LLVMFPTrunc, a, e->f32
 val polynomial(emit *e, val x, int n, const double *c);          /* c[0] + c[1] x + … by Horner's rule */
 #define POLYNOMIAL(e, x, table) polynomial(e, x, (int)(sizeof(table) / sizeof((table)[0])), table)
 val nearest_int(emit *e, val x, val factor, val *n);              /* x * factor rounded, as a float; *n: as an integer of the same width (low bits where large) */
-val scale(emit *e, val x, val n);                                 /* x * 2^n, rounded once */
-val exp_reduced(emit *e, val x, val *n, val *r);                  /* x = n ln 2 + r; returns (e^r - 1 - r) / r^2 */
+typedef struct exponent { val n, f; } exponent;                    /* a whole number as an integer (low bits where large) and as a float */
+val scale(emit *e, val x, exponent n);                            /* x * 2^n, rounded once */
+val exp_reduced(emit *e, val x, exponent *n, val *r);                  /* x = n ln 2 + r; returns (e^r - 1 - r) / r^2 */
 val exp_times(emit *e, val x, int power);                         /* e^x * 2^power */
 val log_sum(emit *e, val hi, val lo);                             /* log(hi + lo), |lo| small against hi > 0 */
 

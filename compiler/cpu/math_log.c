@@ -203,7 +203,8 @@ static pair log_pair(emit *e, val a) {
 
 /* |x|^y for finite, nonzero x and finite y. */
 static val power_finite(emit *e, val a, val y) {
-  val n, r;
+  exponent n;
+  val r;
   pair l = log_pair(e, a), p = product_of(e, y, l.hi);
   p.lo = add_f(e, p.lo, mul_f(e, y, l.lo));
   /* Far outside the range of exp the pair's low part is worthless, perhaps NaN. */

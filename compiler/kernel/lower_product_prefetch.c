@@ -62,7 +62,8 @@ static bool moved_at(lowering *L, const wanted_lines *w, const sn_knode *n, cons
   return true;
 }
 
-/* In front of `contract`: for each row of the tile, the lines that the epilogue will read and write. Its rows lie far apart in memory, so that nothing else fetches them. */
+/* In front of `contract`: for each row of the tile, the lines that the epilogue will read and write, into L2. Its rows lie far apart in memory, so that nothing else fetches them;
+ * L1 has no place for so many lines on their way beside those that the contraction needs. */
 void product_prefetch_epilogue(lowering *L, const product *p, sn_knode *contract) {
   wanted_lines w;
   sn_knode *loop;
@@ -78,7 +79,7 @@ void product_prefetch_epilogue(lowering *L, const product *p, sn_knode *contract
         L->b.status = SN_ERR_MEMORY;
         return;
       }
-      sn_kb_prefetch(&L->b, w.access[a]->buffer, at, w.access[a]->op == SN_K_STORE ? SN_KPREFETCH_WRITE : SN_KPREFETCH_READ);
+      sn_kb_prefetch(&L->b, w.access[a]->buffer, at, SN_KPREFETCH_LATER);
     }
   }
   lower_end(L, 0, NULL, loop);
