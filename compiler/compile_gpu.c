@@ -98,21 +98,21 @@ static char *cache_report(const compile *c, const sn_cache *cache, sn_gpu_kernel
 /* ---- the program's tables ---- */
 
 static sn_status kernel_row(compile *c, const sn_kernel *k, const sn_gpu_kernel *g, sn_program_kernel *to) {
-  sn_program_phase *phases = SN_NEW_N(c->arena, sn_program_phase, k->n_phases + 1);
+  sn_program_phase *phases = SN_NEW_N(c->arena, sn_program_phase, g->n_phases + 1);
   if (!phases) return sn_out_of_memory(c->d, sizeof *phases);
-  for (int f = 0; f < k->n_phases; f++) {
+  for (int f = 0; f < g->n_phases; f++) {
     const sn_gpu_phase *from = &g->phases[f];
-    phases[f].n_items = 1;
-    for (int d = 0; d < k->phases[f].n_grid; d++) phases[f].n_items *= k->phases[f].grid[d];
+    phases[f].n_items = from->items;
     phases[f].entry = from->entry;
     phases[f].threads = (uint32_t)from->threads;
     phases[f].blocks = from->blocks;
     phases[f].shared_bytes = from->shared_bytes;
     phases[f].takes_scratch = from->scratch_bytes > 0;
+    phases[f].n_tickets = from->n_tickets;
     if (from->scratch_bytes > to->scratch_bytes) to->scratch_bytes = from->scratch_bytes;
   }
   to->name = k->name;
-  to->n_phases = k->n_phases;
+  to->n_phases = g->n_phases;
   to->phases = phases;
   for (int b = 0; b < k->n_buffers; b++) to->n_buffers += k->buffers[b].memory <= SN_KMEM_WORK;
   return SN_OK;

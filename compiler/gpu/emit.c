@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-/* A kernel as one CUDA C translation unit: a __global__ function for each phase. */
+/* A kernel as one CUDA C translation unit: a __global__ function for each launch. */
 #include "emit.h"
 
 #include <stdarg.h>
@@ -263,13 +263,8 @@ static int64_t grid_blocks(const gpu_emit *e, int64_t items, const sn_gpu_phase 
   return blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
-static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barrier) {
-  const char *type = items > (1 << 29) ? "long long" : "int";
-  if (e->item_per_thread) gpu_line(e, "for (%s item = blockIdx.x * %d + lane; item < %lld; item += gridDim.x * %d) {", type, e->threads, (long long)items, e->threads);
-  else gpu_line(e, "for (%s item = blockIdx.x; item < %lld; item += gridDim.x) {", type, (long long)items);
-  e->depth++;
-  if (barrier) gpu_barrier(e);
-  int64_t inner = 1;
+/* Grid variables from the number of an item, of which there are `items`; `inner` items differ in what lies inside of them alone. */
+static void grid_variables(gpu_emit *e, const sn_kphase *p, int64_t items, int64_t inner) {
   for (int g = p->n_grid - 1; g >= 0; g--) {
     e->dim64[g] = p->grid[g] > (1 << 30);
     const char *x = inner == 1 ? "item" : gpu_text(e, "item / %lld", (long long)inner);
@@ -281,19 +276,48 @@ static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barr
   }
 }
 
-static void emit_body(gpu_emit *e, const sn_kphase *p, sn_gpu_phase *out, const survey *s) {
-  bool hot = false;
+static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barrier) {
+  const char *type = items > (1 << 29) ? "long long" : "int";
+  if (e->item_per_thread) gpu_line(e, "for (%s item = blockIdx.x * %d + lane; item < %lld; item += gridDim.x * %d) {", type, e->threads, (long long)items, e->threads);
+  else gpu_line(e, "for (%s item = blockIdx.x; item < %lld; item += gridDim.x) {", type, (long long)items);
+  e->depth++;
+  if (barrier) gpu_barrier(e);
+  grid_variables(e, p, items, 1);
+}
+
+/* The phase behind p, which finishes it: each item by the block that is the last one to be done with what it needs. Every thread's stores are seen by all before the
+ * block takes a ticket; whoever draws the last one sets the counter back to zero. */
+static void open_finish(gpu_emit *e, sn_gpu_phase *out, const sn_kphase *p, const sn_kphase *f) {
+  int64_t items = n_items(f), inner = out->items / items, members = n_items(p) / items;
+  const char *group = inner == 1 ? "item" : items == 1 ? "0" : gpu_text(e, "item / %lld", (long long)inner);
+  gpu_line(e, "__threadfence();");
+  gpu_barrier(e);
+  gpu_line(e, "if (lane == 0) sn_last = atomicInc(&tickets[%lld + %s], %lldu) == %lldu;", (long long)out->n_tickets, group, (long long)members - 1, (long long)members - 1);
+  gpu_barrier(e);
+  gpu_line(e, "if (sn_last) {");
+  e->depth++;
+  gpu_line(e, "__threadfence();");
+  out->n_tickets += items;
+  grid_variables(e, f, out->items, inner);
+}
+
+static void emit_body(gpu_emit *e, sn_gpu_phase *out, const survey *s) {
+  const sn_kphase *p = &e->k->phases[out->first];
+  bool hot = out->n > 1;
   e->depth = 1;
   e->lane = e->item_per_thread;
   gpu_find_hot(e, p->body);
   for (int b = 0; b < e->k->n_buffers; b++) hot |= e->buffers[b].hot && e->buffers[b].home != HOME_GLOBAL;
   gpu_line(e, "const int lane = threadIdx.x;");
   declare_tiles(e, out, s);
-  open_items(e, p, n_items(p), hot && out->blocks < n_items(p));
+  open_items(e, p, out->items, hot && out->blocks < out->items);
   gpu_region(e, p->body);
-  e->depth = 1;
-  gpu_line(e, "}");
-  e->depth = 0;
+  for (int f = 1; f < out->n; f++) {
+    open_finish(e, out, &p[f - 1], &p[f]);
+    gpu_find_hot(e, p[f].body);
+    gpu_region(e, p[f].body);
+  }
+  while (--e->depth > 0) gpu_line(e, "}");
   gpu_line(e, "}");
 }
 
@@ -307,29 +331,39 @@ static void signature(gpu_emit *e, sn_str *to, const sn_gpu_phase *p) {
     comma = true;
   }
   if (p->scratch_bytes) sn_str_printf(to, "%sunsigned char *scratch", comma ? ", " : "");
+  if (p->n > 1) sn_str_printf(to, "%sunsigned int *tickets", comma || p->scratch_bytes ? ", " : "");
   sn_str_add(to, ") {\n");
+  if (p->n > 1) sn_str_add(to, "  __shared__ int sn_last;\n");
   if (e->tree_bytes) sn_str_printf(to, "  __shared__ __align__(16) unsigned char sn_tree_values[%lld];\n", (long long)e->tree_bytes);
 }
 
-static void emit_phase(gpu_emit *e, int number, sn_gpu_phase *out, sn_str *to) {
-  const sn_kphase *p = &e->k->phases[number];
+/* Phases from `first` on that one launch runs. */
+static int n_together(const sn_kernel *k, int first) {
+  int n = 1;
+  while (first + n < k->n_phases && k->phases[first + n].finishes) n++;
+  return n;
+}
+
+static void emit_phases(gpu_emit *e, sn_gpu_phase *out, sn_str *to) {
+  const sn_kphase *p = &e->k->phases[out->first];
   survey *s = SN_NEW(e->arena, survey);
   if (!s) {
     gpu_fail(e, SN_ERR_MEMORY, NULL);
     return;
   }
   s->thread_var = -1;
-  survey_region(e, s, p->body, WHOLE);
+  for (int f = 0; f < out->n; f++) survey_region(e, s, p[f].body, WHOLE);
   name_buffers(e);
-  out->entry = gpu_text(e, "%s_%d", e->names[e->k->n_values], number);
+  out->entry = gpu_text(e, "%s_%d", e->names[e->k->n_values], out->first);
+  out->items = n_items(p);
   out->registers = out->spill_bytes = out->static_shared_bytes = out->local_bytes = -1;
-  e->item_per_thread = s->lanes == 0 && !s->whole_block && small_tiles(e, s) <= SMALL_TILE_BYTES;
+  e->item_per_thread = out->n == 1 && s->lanes == 0 && !s->whole_block && small_tiles(e, s) <= SMALL_TILE_BYTES;
   e->threads = out->threads = e->item_per_thread ? ITEM_THREADS : s->lanes > 32 ? s->lanes : s->whole_block ? 128 : 32;
   e->tree_bytes = 0;
   place_tiles(e, s, out);
-  out->blocks = grid_blocks(e, n_items(p), out);
+  out->blocks = grid_blocks(e, out->items, out);
   sn_str_clear(&e->out);
-  emit_body(e, p, out, s);
+  emit_body(e, out, s);
   out->scratch_bytes *= out->blocks;
   sn_str_char(to, '\n');
   signature(e, to, out);
@@ -364,7 +398,12 @@ static void heading(const gpu_emit *e, sn_str *to) {
 
 static sn_status emit_unit(gpu_emit *e, sn_gpu_kernel *out, sn_str *unit, sn_str *phases) {
   e->names[e->k->n_values] = identifier(e, e->k->name);
-  for (int p = 0; p < e->k->n_phases && e->status == SN_OK; p++) emit_phase(e, p, &out->phases[p], phases);
+  for (int p = 0; p < e->k->n_phases && e->status == SN_OK; p += out->phases[out->n_phases++].n) {
+    sn_gpu_phase *launch = &out->phases[out->n_phases];
+    launch->first = p;
+    launch->n = n_together(e->k, p);
+    emit_phases(e, launch, phases);
+  }
   if (e->status != SN_OK) return e->status;
   name_buffers(e);
   heading(e, unit);
@@ -394,7 +433,6 @@ sn_status sn_gpu_emit(sn_diag *d, sn_arena *a, const sn_kernel *k, const sn_targ
   e.dim64 = SN_NEW_N(a, bool, k->n_vars + 1);
   e.sym64 = SN_NEW_N(a, bool, k->n_syms + 1);
   out->phases = SN_NEW_N(a, sn_gpu_phase, k->n_phases + 1);
-  out->n_phases = k->n_phases;
   if (!e.buffers || !e.names || !e.dim64 || !e.sym64 || !out->phases) return sn_out_of_memory(d, sizeof e);
   sn_status s = emit_unit(&e, out, &unit, &phases);
   sn_str_finish(&unit);

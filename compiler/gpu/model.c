@@ -4,7 +4,7 @@
  *   maths    products: the multiprocessor with most items decides (waves), at the share of gpu_rates.def; other operations at half the rate of multiply-adds
  *   memory   each element of each argument once, however often it is loaded, at the share of heroes.def and as far as the launch's threads can ask for it
  *   L2       every load and store that is made
- *   time     the longest of these, and the launch */
+ *   time     the longest of these, the launch, and what the last block does alone where it finishes what others began */
 #include "sinter/gpu.h"
 
 #include <string.h>
@@ -68,19 +68,33 @@ static void region(walk *x, const sn_kregion *r, double times) {
 static double smaller(double a, double b) { return a < b ? a : b; }
 static double larger(double a, double b) { return a > b ? a : b; }
 
-sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, int phase, sn_gpu_work *out) {
-  walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
-  memset(out, 0, sizeof *out);
-  if (!x.loaded || !x.stored) return SN_ERR_MEMORY;
-  out->items = 1;
-  for (int g = 0; g < k->phases[phase].n_grid; g++) out->items *= k->phases[phase].grid[g];
-  region(&x, k->phases[phase].body, (double)out->items);
+static double n_items(const sn_kphase *p) {
+  double n = 1;
+  for (int g = 0; g < p->n_grid; g++) n *= (double)p->grid[g];
+  return n;
+}
+
+static void phase_work(walk *x, const sn_kphase *p) {
+  const sn_kernel *k = x->k;
+  double moved = x->w->moved;
+  memset(x->loaded, 0, (size_t)k->n_buffers * sizeof *x->loaded);
+  memset(x->stored, 0, (size_t)k->n_buffers * sizeof *x->stored);
+  region(x, p->body, n_items(p));
   for (int b = 0; b < k->n_buffers; b++) {
     if (k->buffers[b].memory > SN_KMEM_WORK) continue;
     double each = (double)sn_type_bytes(k->buffers[b].type), all = (double)sn_kbuffer_bytes(&k->buffers[b]);
-    out->bytes += smaller(x.loaded[b] * each, all) + smaller(x.stored[b] * each, all);
-    out->moved += (x.loaded[b] + x.stored[b]) * each;
+    x->w->bytes += smaller(x->loaded[b] * each, all) + smaller(x->stored[b] * each, all);
+    x->w->moved += (x->loaded[b] + x->stored[b]) * each;
   }
+  if (p->finishes) x->w->alone += (x->w->moved - moved) / n_items(p);
+}
+
+sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out) {
+  walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
+  memset(out, 0, sizeof *out);
+  if (!x.loaded || !x.stored) return SN_ERR_MEMORY;
+  out->items = p->items;
+  for (int f = 0; f < p->n; f++) phase_work(&x, &k->phases[p->first + f]);
   return SN_OK;
 }
 
@@ -98,5 +112,5 @@ double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_ph
   double memory = w->bytes / (t->memory_gbs * 1e3 * 0.85) / larger(1e-3, smaller(1, threads / (cores * FILLING_THREADS)));
   double cache = w->moved / (sn_gpu_cache_rate(t)), longest = larger(maths, larger(memory, cache));
   *bound = longest <= t->launch_us ? "launch" : longest == maths ? "maths" : longest == memory ? "memory" : "L2";
-  return longest + t->launch_us;
+  return longest + w->alone / sn_gpu_block_rate(t) + t->launch_us;
 }

@@ -172,6 +172,7 @@ static void put_buffer(stream *s, const sn_kbuffer *b) {
 
 static void put_phase(stream *s, const sn_kernel *k, const sn_kphase *p) {
   put(s, p->n_grid);
+  put(s, p->finishes);
   for (int g = 0; g < p->n_grid; g++) put(s, p->grid[g]);
   for (int g = 0; g < p->n_grid && s->variables; g++) put_variable(s, SN_IX_DIM, g);
   put_region(s, k, p->body);

@@ -731,6 +731,7 @@ static void phase(parser *p) {
     if (p->status == SN_OK) grid[n++] = integer(p);
   }
   want(p, ")");
+  bool finishes = take(p, "finishes");
   int64_t cost = take(p, "cost") ? integer(p) : 0;
   if (p->status != SN_OK) return;
   sn_kphase *f = sn_kernel_add_phase(p->k, n, grid);
@@ -739,6 +740,7 @@ static void phase(parser *p) {
     return;
   }
   f->cost = cost;
+  f->finishes = finishes;
   grow_tables(p, n);
   if (p->status != SN_OK) return;
   memset(p->vars[0], 0, (size_t)p->n_table * sizeof *p->vars[0]);

@@ -283,6 +283,13 @@ static void check_buffers(verifier *v) {
   }
 }
 
+static void check_finishes(verifier *v) {
+  const sn_kphase *p = &v->k->phases[v->phase], *former = p - 1;
+  if (!p->finishes) return;
+  bool ok = v->phase > 0 && p->n_grid < former->n_grid && (p->n_grid == 0 || memcmp(p->grid, former->grid, (size_t)p->n_grid * sizeof *p->grid) == 0);
+  if (!ok) fault(v, NULL, "it finishes the former phase, whose grid does not begin with its own");
+}
+
 sn_status sn_kernel_verify(sn_diag *d, const sn_kernel *k) {
   verifier v = {.d = d, .k = k};
   v.defined = sn_alloc_zero((size_t)k->n_values + 1, sizeof *v.defined);
@@ -293,6 +300,7 @@ sn_status sn_kernel_verify(sn_diag *d, const sn_kernel *k) {
     for (v.phase = 0; v.phase < k->n_phases; v.phase++) {
       const sn_kphase *p = &k->phases[v.phase];
       for (int g = 0; g < p->n_grid && g < k->n_vars; g++) v.dims[g] = true;
+      check_finishes(&v);
       check_region(&v, p->body, NULL, 0, NULL, false);
       memset(v.dims, 0, (size_t)k->n_vars * sizeof *v.dims);
     }

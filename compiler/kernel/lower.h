@@ -70,6 +70,8 @@ typedef struct lowering {
   int n_depths[2], cap_depths[2];
   int *depths[2];                /* stack depth at which DIM k (0) and SYM k (1) exist */
   lower_memo *memo[LOWER_MEMO];
+  const sn_instr *pinned;        /* an instruction of which one element is asked for alone, whatever its index looks like by the time it is asked for; NULL: none */
+  sn_kvalue *pinned_value;
   lower_tile *tiles;
   const struct lower_partial *partials; /* reductions of which a former phase has stored parts */
   int n_partials;

@@ -205,6 +205,7 @@ static bool memo_fits(const lowering *L, const lower_memo *m, const sn_instr *i,
 }
 
 sn_kvalue *lower_recall(const lowering *L, const sn_instr *i, int output, const sn_ix *const *idx) {
+  if (i == L->pinned) return L->pinned_value;
   int n = i->shape->type == SN_TYPE_TUPLE ? i->shape->elements[output]->rank : i->shape->rank;
   for (const lower_memo *m = L->memo[memo_slot(i, output, n, idx)]; m; m = m->next) {
     if (memo_fits(L, m, i, output, n, idx)) return m->value;

@@ -9,7 +9,7 @@
  *       sums += lhs * rhs
  *       registers -> the other tile
  *     sums through shared memory (where the tiles were): epilogue, stores along rows
- *   with several splits: the sums to a workspace; a second phase adds them in order and does the epilogue.
+ *   with several splits: the sums to a workspace; whichever block is the last of a tile's to be done adds them in order and does the epilogue.
  *
  * A tile lies in shared memory as the operand lies in memory, so that both the copy's reads and its writes run along neighbours, four elements at once where the shape allows;
  * rows are padded so that the columns that the sums read fall into different banks. Beyond the matrix its last rows are read again: their sums are stored nowhere. Only terms
@@ -259,14 +259,16 @@ static void store_results(lowering *L, const gpu_product *g, const sn_ix *const 
   const sn_ix *out[SN_MAX_RANK];
   if (sum && sum->type != g->p->dot->shape->type) sum = sn_kb_elt(&L->b, SN_OP_CONVERT, g->p->dot->shape->type, 1, &sum);
   if (!sum) return;
-  lower_remember(L, g->p->dot, 0, idx, sum);
+  L->pinned = g->p->dot; /* results that have other dimensions do not find back to idx as it is written */
+  L->pinned_value = sum;
   for (int k = 0; k < L->n_outputs && L->b.status == SN_OK; k++) {
     if (!product_forward_index(L, g->p, L->outputs[k], idx, out)) {
       lower_fail(L, L->outputs[k], "a result of the fusion whose elements are not those of its product");
-      return;
+      break;
     }
     sn_kb_store(&L->b, L->output_buffer[k], out, L->n_guards, L->guards, lower_value(L, L->outputs[k], L->output_index[k], out));
   }
+  L->pinned = NULL;
 }
 
 static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, const sn_ix *flat_b, const sn_ix *split, const sn_ix *m0, const sn_ix *n0) {
@@ -339,30 +341,89 @@ static void product_phase(lowering *L, const gpu_product *g) {
   give_sums(L, g, b, flat_b, split, m0, n0);
 }
 
-/* Sums of the splits in order, a thread an element. */
-static void finish_phase(lowering *L, const gpu_product *g) {
+/* The sum of all splits of one element, in their order. */
+static sn_kvalue *sum_of_splits(lowering *L, const gpu_product *g, const sn_ix *flat_b, const sn_ix *row, const sn_ix *column) {
+  const sn_ix *from[4] = {lower_const(L, 0), flat_b, row, column};
+  sn_kvalue *xs[2] = {sn_kb_load(&L->b, g->work, from, 0, NULL, NULL), NULL};
+  for (int64_t s = 1; s < g->s.n_splits; s++) {
+    from[0] = lower_const(L, s);
+    xs[1] = sn_kb_load(&L->b, g->work, from, 0, NULL, NULL);
+    xs[0] = sn_kb_elt(&L->b, SN_OP_ADD, g->type, 2, xs);
+  }
+  return xs[0];
+}
+
+/* Do all results have the product's own dimensions? Then neighbours stay neighbours. */
+static bool keeps_places(const lowering *L, const product *p) {
+  for (int k = 0; k < L->n_outputs; k++) {
+    if (!sn_shape_equal(lower_output_shape(L, k), p->dot->shape, SN_EQ_IGNORE_TYPE)) return false;
+  }
+  return true;
+}
+
+/* An element of the tile, at row, column. Groups of v neighbours are moved as one; beyond the matrix the last ones are taken again. */
+typedef struct tile_walk {
+  const sn_ix *row, *column, *inner_row, *inner_column;
+  sn_knode *loops[3];
+  int n_loops;
+} tile_walk;
+
+/* for each thread, turn, neighbour; single ones in one loop. */
+static bool open_tile(lowering *L, const gpu_product *g, int64_t v, tile_walk *w) {
   sn_ix_context *x = L->k->ix;
+  int64_t across = g->tile[1] / v, groups = g->tile[0] * across;
+  const sn_ix *m0 = sn_ix_mul(x, lower_grid(L, g->p->n_batch), lower_const(L, g->tile[0])), *n0 = sn_ix_mul(x, lower_grid(L, g->p->n_batch + 1), lower_const(L, g->tile[1]));
+  const sn_ix *group, *j = lower_const(L, 0);
+  w->n_loops = v == 1 ? 1 : 3;
+  if (v == 1) {
+    group = lower_for(L, SN_KLOOP_VECTOR, THREADS, j, lower_const(L, groups), 1, 0, NULL, NULL, &w->loops[0]);
+  } else {
+    const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, j, lower_const(L, THREADS), 1, 0, NULL, NULL, &w->loops[0]);
+    const sn_ix *turn = t ? lower_for(L, SN_KLOOP_SEQ, 0, j, lower_const(L, groups / THREADS), 1, 0, NULL, NULL, &w->loops[1]) : NULL;
+    group = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS)), t);
+    j = turn ? lower_for(L, SN_KLOOP_UNROLL, 0, j, lower_const(L, v), 1, 0, NULL, NULL, &w->loops[2]) : NULL;
+  }
+  if (!group || !j) return false;
+  w->row = sn_ix_add(x, m0, sn_ix_div(x, group, across));
+  w->column = sn_ix_add(x, n0, sn_ix_mul(x, sn_ix_mod(x, group, across), lower_const(L, v)));
+  w->inner_row = clamped(L, w->row, g->p->m, 1);
+  w->inner_column = sn_ix_add(x, clamped(L, w->column, g->p->n, v), j);
+  return true;
+}
+
+/* A tile, when the blocks of all its splits are done. */
+static void finish_phase(lowering *L, const gpu_product *g) {
   const product *p = g->p;
-  int64_t total = p->batch * p->m * p->n, grid = ceil_div(total, THREADS), rows[3] = {p->batch, p->m, p->n};
-  const sn_ix *at[3], *b[SN_MAX_RANK], *idx[SN_MAX_RANK];
-  sn_knode *node, *inner;
-  if (!lower_phase(L, 1, &grid)) return;
-  const sn_ix *start = sn_ix_mul(x, lower_grid(L, 0), lower_const(L, THREADS)), *hi = lower_const(L, THREADS);
-  if (total % THREADS) hi = sn_ix_min(x, hi, sn_ix_sub(x, lower_const(L, total), start));
-  const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, THREADS, lower_const(L, 0), hi, 1, 0, NULL, NULL, &node);
-  if (!j) return;
-  lower_delinearise(L, sn_ix_add(x, start, j), 3, rows, at);
-  lower_delinearise(L, at[0], p->n_batch, p->batch_dims, b);
-  const sn_ix *from[4] = {lower_const(L, 0), at[0], at[1], at[2]};
-  sn_kvalue *sum = sn_kb_load(&L->b, g->work, from, 0, NULL, NULL);
-  from[0] = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), lower_const(L, g->s.n_splits), 1, 1, &sum, NULL, &inner);
-  if (!from[0]) return;
-  sn_kvalue *xs[2] = {&inner->regions[0]->params[0], sn_kb_load(&L->b, g->work, from, 0, NULL, NULL)};
-  sn_kvalue *next = sn_kb_elt(&L->b, SN_OP_ADD, g->type, 2, xs);
-  lower_end(L, 1, &next, inner);
-  product_result_index(L, p, b, at[1], at[2], idx);
-  store_results(L, g, idx, sn_knode_result(inner, 0));
-  lower_end(L, 0, NULL, node);
+  const sn_ix *b[SN_MAX_RANK], *idx[SN_MAX_RANK], *out[SN_MAX_RANK], *flat_b = lower_const(L, 0);
+  int64_t grid[SN_MAX_RANK + 2];
+  tile_walk w;
+  for (int i = 0; i < p->n_batch; i++) grid[i] = p->batch_dims[i];
+  grid[p->n_batch] = g->m_blocks;
+  grid[p->n_batch + 1] = g->n_blocks;
+  sn_kphase *phase = lower_phase(L, p->n_batch + 2, grid);
+  if (!phase) return;
+  phase->finishes = true;
+  for (int i = 0; i < p->n_batch; i++) {
+    b[i] = lower_grid(L, i);
+    flat_b = sn_ix_add(L->k->ix, sn_ix_mul(L->k->ix, flat_b, lower_const(L, p->batch_dims[i])), b[i]);
+  }
+  if (!open_tile(L, g, keeps_places(L, p) && p->n % TOGETHER == 0 ? TOGETHER : 1, &w)) return;
+  sn_kvalue *sum = sum_of_splits(L, g, flat_b, w.inner_row, w.inner_column);
+  if (sum && sum->type != p->dot->shape->type) sum = sn_kb_elt(&L->b, SN_OP_CONVERT, p->dot->shape->type, 1, &sum);
+  product_result_index(L, p, b, w.inner_row, w.inner_column, idx);
+  L->pinned = sum ? p->dot : NULL;
+  L->pinned_value = sum;
+  int before = L->n_guards;
+  for (int k = 0; k < L->n_outputs && L->b.status == SN_OK; k++) {
+    if (!product_forward_index(L, p, L->outputs[k], idx, out)) lower_fail(L, L->outputs[k], "a result of the fusion whose elements are not those of its product");
+    sn_kvalue *value = lower_value(L, L->outputs[k], L->output_index[k], out);
+    guard_below(L, w.row, p->m);
+    guard_below(L, w.column, p->n);
+    sn_kb_store(&L->b, L->output_buffer[k], out, L->n_guards, L->guards, value);
+    L->n_guards = before;
+  }
+  L->pinned = NULL;
+  for (int k = w.n_loops - 1; k >= 0; k--) lower_end(L, 0, NULL, w.loops[k]);
 }
 
 /* At most 10 bits of mantissa and 8 of exponent. */

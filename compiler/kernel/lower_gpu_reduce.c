@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Long reductions to few results on a GPU, wherever in a fusion they stand. The last dimension is kept, so that neighbouring threads read neighbours.
  *
- *   phase 0, block b of rows:    work[b, k] = op over rows r of x[r, k]                               a thread a column k
- *   phase 1, 32 columns:         tile[p, k] = work[p, k] op work[p + 8, k] op …                       a thread a column and a part p
- *                                result     = what the fusion makes of init op tile[0, k] op tile[1, k] …
+ *   phase 0, 32 columns, block b of rows:  tile[p, k] = x[p, k] op x[p + 8, k] op …  over its rows    a thread a column k and a part p
+ *                                          work[b, k] = tile[0, k] op tile[1, k] …
+ *   phase 1, the same columns:             tile[p, k] = work[p, k] op work[p + 8, k] op …             whichever block is the last to be done with them
+ *                                          result     = what the fusion makes of init op tile[0, k] op tile[1, k] …
  *
- * Where the fusion does more behind the reduction than change elements one by one, phase 1 is the loop template, whose elements take all of work[…, k].
+ * Where the fusion does more behind the reduction than change elements one by one, phase 1 is the loop template, in a launch of its own, whose elements take all of work[…, k].
  * Blocks are cut by shape alone, so the bits depend on nothing else. */
 #include "lower_reduce.h"
 
 #include <string.h>
 
-enum { LEAST_ROWS = 64, BLOCK_ROWS = 32, BLOCKS = 256 /* with all columns */, WIDTH = 32, MOST_PARTS = 8, MOST = 8 };
+enum { LEAST_ROWS = 64, BLOCK_ROWS = 32, BLOCKS = 512 /* with all columns */, WIDTH = 32, PARTS = 8, MOST = 8 };
 
 typedef struct lower_partial {
   const sn_instr *instr;
   sn_opcode op;
   sn_type type;
-  int work, tile; /* tile -1: results are taken from work */
+  int work, rows, tile; /* rows: tile of phase 0; tile -1: results are taken from work */
   int64_t n;      /* rows of either */
 } lower_partial;
 
@@ -31,13 +32,15 @@ typedef struct columns {
 
 /* ---- what is reduced ---- */
 
+/* Every block has rows for all of its parts. */
 static void cut(columns *c) {
-  int lanes = lower_gpu_lanes(c->kept);
-  int64_t across = (c->kept + lanes - 1) / lanes, most = (BLOCKS + across - 1) / across;
+  int64_t across = (c->kept + WIDTH - 1) / WIDTH, most = (BLOCKS + across - 1) / across;
   c->n_blocks = c->rows / BLOCK_ROWS < most ? c->rows / BLOCK_ROWS : most;
-  c->block = (c->rows + c->n_blocks - 1) / c->n_blocks;
-  c->n_blocks = (c->rows + c->block - 1) / c->block;
-  for (c->parts = 1; 2 * c->parts <= MOST_PARTS && 2 * c->parts <= c->n_blocks;) c->parts *= 2;
+  for (bool short_one = true; short_one; c->n_blocks -= short_one) {
+    c->block = (c->rows + c->n_blocks - 1) / c->n_blocks;
+    short_one = c->n_blocks > 1 && c->rows - (c->n_blocks - 1) * c->block < PARTS;
+  }
+  for (c->parts = 1; 2 * c->parts <= PARTS && 2 * c->parts <= c->n_blocks;) c->parts *= 2;
 }
 
 static bool fits(const sn_instr *i, columns *c) {
@@ -68,7 +71,7 @@ static bool alike(const sn_instr *a, const sn_instr *b) {
 static bool add(columns *c, const sn_instr *i) {
   sn_opcode op;
   if (c->n == MOST || !reduce_is_plain(i, &op) || (c->n ? !alike(i, c->all[0].instr) : !fits(i, c))) return false;
-  c->all[c->n++] = (lower_partial){i, op, reduce_partial_type(i, op), -1, -1, c->n_blocks};
+  c->all[c->n++] = (lower_partial){i, op, reduce_partial_type(i, op), -1, -1, -1, c->n_blocks};
   return true;
 }
 
@@ -108,17 +111,18 @@ static void element_index(lowering *L, const columns *c, const sn_ix *row, const
   for (int k = 0; k < c->n_kept; k++) idx[c->kept_dims[k]] = kept[k];
 }
 
-/* op over n rows in order: the first, then a loop. */
-static sn_kvalue *block_sum(lowering *L, const columns *c, const lower_partial *p, const sn_ix *start, const sn_ix *n, const sn_ix *const *kept) {
+/* op over every PARTS-th of n rows, beginning with the one of this part. */
+static sn_kvalue *part_sum(lowering *L, const columns *c, const lower_partial *p, const sn_ix *start, const sn_ix *n, const sn_ix *part, const sn_ix *const *kept) {
+  sn_ix_context *x = L->k->ix;
   const sn_ix *idx[SN_MAX_RANK];
-  const sn_instr *x = sn_instr_operand(p->instr, 0);
+  const sn_instr *of = sn_instr_operand(p->instr, 0);
   sn_knode *node;
-  element_index(L, c, start, kept, idx);
-  sn_kvalue *first = lower_convert(L, lower_value(L, x, 0, idx), p->type);
-  const sn_ix *r = first ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 1), n, 1, 1, &first, NULL, &node) : NULL;
+  element_index(L, c, sn_ix_add(x, start, part), kept, idx);
+  sn_kvalue *first = lower_convert(L, lower_value(L, of, 0, idx), p->type);
+  const sn_ix *r = first ? lower_for(L, SN_KLOOP_SEQ, 0, sn_ix_add(x, part, lower_const(L, PARTS)), n, PARTS, 1, &first, NULL, &node) : NULL;
   if (!r) return NULL;
-  element_index(L, c, sn_ix_add(L->k->ix, start, r), kept, idx);
-  sn_kvalue *next = reduce_combine(L, p->op, &node->regions[0]->params[0], lower_value(L, x, 0, idx));
+  element_index(L, c, sn_ix_add(x, start, r), kept, idx);
+  sn_kvalue *next = reduce_combine(L, p->op, &node->regions[0]->params[0], lower_value(L, of, 0, idx));
   lower_end(L, 1, &next, node);
   return sn_knode_result(node, 0);
 }
@@ -132,32 +136,56 @@ static const sn_ix *column_loop(lowering *L, const columns *c, int g, int lanes,
   return j ? sn_ix_add(x, start, j) : NULL;
 }
 
-static void blocks(lowering *L, const columns *c) {
+/* Lanes as parts and columns of 32; columns past the end repeat the last one. */
+static const sn_ix *open_parts(lowering *L, const columns *c, int parts, const sn_ix **to, const sn_ix **kept, sn_knode **node) {
+  sn_ix_context *x = L->k->ix;
+  const sn_ix *lane = lower_for(L, SN_KLOOP_VECTOR, WIDTH * parts, lower_const(L, 0), lower_const(L, (int64_t)WIDTH * parts), 1, 0, NULL, NULL, node);
+  if (!lane) return NULL;
+  to[0] = sn_ix_div(x, lane, WIDTH);
+  to[1] = sn_ix_mod(x, lane, WIDTH);
+  const sn_ix *column = sn_ix_add(x, sn_ix_mul(x, lower_grid(L, 0), lower_const(L, WIDTH)), to[1]);
+  lower_delinearise(L, sn_ix_min(x, column, lower_const(L, c->kept - 1)), c->n_kept, c->kept_sizes, kept);
+  return lane;
+}
+
+static sn_kvalue *sum_of_parts(lowering *L, const lower_partial *p, const sn_ix *j) {
+  const sn_ix *at[2] = {lower_const(L, 0), j};
+  sn_kvalue *sum = sn_kb_load(&L->b, p->rows, at, 0, NULL, NULL);
+  for (int part = 1; part < PARTS; part++) {
+    at[0] = lower_const(L, part);
+    sum = reduce_combine(L, p->op, sum, sn_kb_load(&L->b, p->rows, at, 0, NULL, NULL));
+  }
+  return sum;
+}
+
+static void blocks(lowering *L, columns *c) {
   sn_ix_context *x = L->k->ix;
   sn_knode *node;
-  int lanes = lower_gpu_lanes(c->kept);
-  int64_t grid[2] = {c->n_blocks, (c->kept + lanes - 1) / lanes};
-  if (!lower_phase(L, 2, grid)) return;
-  const sn_ix *b = lower_grid(L, 0), *start = sn_ix_mul(x, b, lower_const(L, c->block)), *at[SN_MAX_RANK] = {b};
+  int64_t grid[2] = {(c->kept + WIDTH - 1) / WIDTH, c->n_blocks}, dims[2] = {PARTS, WIDTH};
+  for (int k = 0; k < c->n; k++) c->all[k].rows = reduce_add_buffer(L, SN_KMEM_SCRATCH, c->all[k].type, 2, dims);
+  if (L->b.status != SN_OK || !lower_phase(L, 2, grid)) return;
+  const sn_ix *b = lower_grid(L, 1), *start = sn_ix_mul(x, b, lower_const(L, c->block)), *to[2], *at[SN_MAX_RANK] = {b};
   const sn_ix *n = sn_ix_min(x, lower_const(L, c->block), sn_ix_sub(x, lower_const(L, c->rows), start));
-  const sn_ix *column = column_loop(L, c, 1, lanes, &node);
+  if (!open_parts(L, c, PARTS, to, at + 1, &node)) return;
+  for (int k = 0; k < c->n; k++) sn_kb_store(&L->b, c->all[k].rows, to, 0, NULL, part_sum(L, c, &c->all[k], start, n, to[0], at + 1));
+  lower_end(L, 0, NULL, node);
+  const sn_ix *column = column_loop(L, c, 0, WIDTH, &node);
   if (!column) return;
   lower_delinearise(L, column, c->n_kept, c->kept_sizes, at + 1);
-  for (int k = 0; k < c->n; k++) sn_kb_store(&L->b, c->all[k].work, at, 0, NULL, block_sum(L, c, &c->all[k], start, n, at + 1));
+  const sn_ix *j = sn_ix_sub(x, column, sn_ix_mul(x, lower_grid(L, 0), lower_const(L, WIDTH)));
+  for (int k = 0; k < c->n; k++) sn_kb_store(&L->b, c->all[k].work, at, 0, NULL, sum_of_parts(L, &c->all[k], j));
   lower_end(L, 0, NULL, node);
 }
 
 /* ---- phase 1 ---- */
 
-/* tile[p, j] = every parts-th row of work, beginning with the p-th. Columns past the end repeat the last one. */
+/* tile[p, j] = every parts-th row of work, beginning with the p-th. */
 static void fill_tiles(lowering *L, const columns *c) {
   sn_ix_context *x = L->k->ix;
   sn_knode *node, *inner;
-  const sn_ix *lane = lower_for(L, SN_KLOOP_VECTOR, WIDTH * c->parts, lower_const(L, 0), lower_const(L, (int64_t)WIDTH * c->parts), 1, 0, NULL, NULL, &node);
-  if (!lane) return;
-  const sn_ix *part = sn_ix_div(x, lane, WIDTH), *j = sn_ix_mod(x, lane, WIDTH), *to[2] = {part, j}, *at[SN_MAX_RANK] = {part};
-  const sn_ix *column = sn_ix_add(x, sn_ix_mul(x, lower_grid(L, 0), lower_const(L, WIDTH)), j);
-  lower_delinearise(L, sn_ix_min(x, column, lower_const(L, c->kept - 1)), c->n_kept, c->kept_sizes, at + 1);
+  const sn_ix *to[2], *at[SN_MAX_RANK];
+  if (!open_parts(L, c, c->parts, to, at + 1, &node)) return;
+  const sn_ix *part = to[0];
   for (int k = 0; k < c->n && L->b.status == SN_OK; k++) {
     const lower_partial *p = &c->all[k];
     at[0] = part;
@@ -175,7 +203,9 @@ static void finish_tiles(lowering *L, columns *c) {
   int64_t grid = (c->kept + WIDTH - 1) / WIDTH, dims[2] = {c->parts, WIDTH};
   sn_knode *node;
   for (int k = 0; k < c->n; k++) c->all[k].tile = reduce_add_buffer(L, SN_KMEM_SCRATCH, c->all[k].type, 2, dims);
-  if (L->b.status != SN_OK || !lower_phase(L, 1, &grid)) return;
+  sn_kphase *phase = L->b.status == SN_OK ? lower_phase(L, 1, &grid) : NULL;
+  if (!phase) return;
+  phase->finishes = true;
   fill_tiles(L, c);
   for (int k = 0; k < c->n; k++) c->all[k].n = c->parts;
   const sn_ix *column = column_loop(L, c, 0, WIDTH, &node), *idx[SN_MAX_RANK];

@@ -47,6 +47,9 @@ double sn_gpu_tensor_rate(const sn_target *t, double share) { return (t->tensor_
 
 double sn_gpu_cache_rate(const sn_target *t) { return (t->l2_gbs > 0 ? t->l2_gbs : 4000) * 1e3; }
 
+/* A multiprocessor takes 64 bytes a cycle from L2; all of them together get about half of that each. */
+double sn_gpu_block_rate(const sn_target *t) { return 2 * sn_gpu_cache_rate(t) / (t->cores > 0 ? t->cores : 100); }
+
 double sn_gpu_tile_share(bool tensor, int rows, int columns) {
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
     if (tiles[i].rows == rows && tiles[i].columns == columns) return tensor || tiles[i].fma == 0 ? tiles[i].tensor : tiles[i].fma;
@@ -77,8 +80,9 @@ static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *ti
   s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * each + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
   double longest = s->maths_us > s->cache_us ? s->maths_us : s->cache_us;
   s->us = longest > s->memory_us ? longest : s->memory_us;
-  /* The splits' sums are written and read again; they mostly stay in L2. */
-  if (s->n_splits > 1) s->us += (t->launch_us > 0 ? t->launch_us : 2.5) + 2 * (double)s->n_splits * result / (sn_gpu_cache_rate(t) * 0.5);
+  /* The splits' sums are written; the last block of a tile reads them again, mostly from L2, and nobody else has work then. */
+  double sums = (double)s->n_splits * result, tiles_each = (double)ceil_div(s->blocks / s->n_splits, cores);
+  if (s->n_splits > 1) s->us += sums / sn_gpu_cache_rate(t) + tiles_each * (double)s->n_splits * area * each / sn_gpu_block_rate(t);
 }
 
 static int64_t most_splits(const sn_gpu_problem *p) {

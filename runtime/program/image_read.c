@@ -112,10 +112,11 @@ static void get_phase(reader *r, const sn_program *p, sn_program_phase *f) {
   f->blocks = get_size(r);
   f->shared_bytes = get_size(r);
   f->takes_scratch = get_u32(r) != 0;
+  f->n_tickets = get_size(r);
   if (r->status != SN_OK) return;
   if (!p->device) {
     if ((uint64_t)f->code_offset >= p->code_bytes) corrupt(r, "a kernel lies outside the code");
-  } else if (!f->entry || f->threads < 1 || f->threads > 1024 || f->blocks < 1 || f->blocks > INT32_MAX || f->shared_bytes > 1 << 20) {
+  } else if (!f->entry || f->threads < 1 || f->threads > 1024 || f->blocks < 1 || f->blocks > INT32_MAX || f->shared_bytes > 1 << 20 || f->n_tickets > INT32_MAX) {
     corrupt(r, "a launch is malformed");
   }
 }

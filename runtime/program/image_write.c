@@ -48,6 +48,7 @@ static void put_kernel(sn_str *s, const sn_program_kernel *k) {
     put_u64(s, (uint64_t)k->phases[i].blocks);
     put_u64(s, (uint64_t)k->phases[i].shared_bytes);
     put_u32(s, k->phases[i].takes_scratch);
+    put_u64(s, (uint64_t)k->phases[i].n_tickets);
   }
 }
 

@@ -31,6 +31,7 @@ static void read_settings(void) {
   settings.compute = target && strncmp(target, "sm_", 3) == 0 ? atoi(target + 3) : 80;
   settings.memory_bytes = number_from("SINTER_EMU_MEMORY", 16ull << 30);
   settings.hang_instructions = number_from("SINTER_EMU_LIMIT", 20000000000ull);
+  settings.order = number_from("SINTER_EMU_ORDER", 0);
   settings.driver_version = (int)number_from("SINTER_EMU_DRIVER_VERSION", 13000);
   settings.report = report && *report ? report : NULL;
   settings.fault = fault && *fault ? fault : NULL;

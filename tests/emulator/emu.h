@@ -221,6 +221,7 @@ void emu_memory_explain(uint64_t at, char *to, size_t bytes); /* "256 bytes past
 /* Environment: what is checked, and what goes wrong on purpose (README.md). Read once. */
 typedef struct emu_settings {
   bool check_races, check_uninitialised;
+  uint64_t order; /* of a launch's blocks: each seed another one; 0: as they are numbered */
   int threads, compute;      /* 80: sm_80 */
   uint64_t memory_bytes, hang_instructions;
   int driver_version;

@@ -418,11 +418,23 @@ static void add_counters(emu_counters *to, const emu_counters *from) {
   for (size_t k = 0; k < sizeof *to / sizeof *a; k++) a[k] += b[k];
 }
 
+static uint64_t common_divisor(uint64_t a, uint64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+/* Block k of n, in the order of this seed: multiplying by a number without a divisor in common with n goes through all of them. */
+static uint64_t in_order(uint64_t seed, uint64_t k, uint64_t n) {
+  if (seed == 0 || n < 2 || n > UINT32_MAX) return k;
+  uint64_t step = (seed * 0x9e3779b97f4a7c15u >> 32) % n;
+  while (common_divisor(step, n) != 1) step = (step + 1) % n;
+  return (step * k + seed % n) % n;
+}
+
 static void run_blocks(launch_state *s, emu_block *b, uint64_t most) {
   const emu_launch *l = s->l;
+  const uint64_t seed = emu_settings_get()->order;
   for (uint64_t n = 0; n < most && !atomic_load(&s->stop); n++) {
     uint64_t k = atomic_fetch_add(&s->next, 1);
     if (k >= s->n_blocks) break;
+    k = in_order(seed, k, s->n_blocks);
     b->id[0] = (uint32_t)(k % l->grid[0]);
     b->id[1] = (uint32_t)(k / l->grid[0] % l->grid[1]);
     b->id[2] = (uint32_t)(k / l->grid[0] / l->grid[1]);

@@ -11,13 +11,16 @@
 extern "C" {
 #endif
 
-/* How a phase is launched. */
+/* One launch: a phase, and those behind it that finish it. */
 typedef struct sn_gpu_phase {
+  int first, n;             /* the kernel's phases that it runs */
+  int64_t items;            /* of the first of them */
+  int64_t n_tickets;        /* counters of 32 bits by which blocks know that they are the last ones; zero before and after; the function's last argument */
   const char *entry;        /* the __global__ function's name */
   int threads;              /* of a block */
   int64_t blocks;           /* of the grid: the items, or as many as keep the device busy where blocks take several */
   int64_t shared_bytes;     /* dynamic shared memory of a block */
-  int64_t scratch_bytes;    /* of all blocks, in global memory, where tiles do not fit shared memory; the function's last argument */
+  int64_t scratch_bytes;    /* of all blocks, in global memory, where tiles do not fit shared memory; an argument behind the buffers */
   /* from the cubin; -1: unknown */
   int registers, spill_bytes, static_shared_bytes, local_bytes;
   int resident;             /* blocks that a multiprocessor holds at once, by registers, threads and shared memory; 0: unknown */
@@ -26,7 +29,7 @@ typedef struct sn_gpu_phase {
 typedef struct sn_gpu_kernel {
   const char *source;       /* CUDA C, one translation unit */
   int schedule;             /* the variant it was emitted in */
-  int n_phases;
+  int n_phases;             /* launches: at most as many as the kernel has phases */
   sn_gpu_phase *phases;
   const char *ptx;          /* NUL-terminated; NULL until compiled */
   size_t ptx_bytes;         /* with the NUL */
@@ -67,12 +70,13 @@ typedef struct sn_gpu_work {
   int64_t items;
   double products, ops;  /* operations: of contractions, padding included, and all others */
   double bytes, moved;   /* of arguments: each element once; every access */
+  double alone;          /* of those accesses: what one block makes when all others are done */
   int rows, columns;     /* the contraction's tile */
   bool tensor;
 } sn_gpu_work;
 
-/* Of all items of a phase, from its loops. SN_ERR_MEMORY alone. */
-SN_NODISCARD sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, int phase, sn_gpu_work *out);
+/* Of all items of a launch, from its loops. SN_ERR_MEMORY alone. */
+SN_NODISCARD sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out);
 /* Microseconds with its launch. share: of the tensor cores' peak that mma.sync reaches; 0: what gpu_rates.def says of the target. *bound: what decided. */
 double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound);
 

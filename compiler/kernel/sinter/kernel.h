@@ -147,6 +147,8 @@ typedef struct sn_kphase {
   const int64_t *grid;       /* static sizes; items are numbered row-major */
   sn_kregion *body;
   int64_t cost;              /* estimated ns an item, for grouping items; 0: unknown */
+  bool finishes;             /* its grid is the former phase's but for the last dimensions, and of what that phase stored an item reads what items equal in its own
+                                variables stored: it may run as soon as those are done (GPU: by the block that is the last of them to be done, in the same launch) */
 } sn_kphase;
 
 typedef struct sn_kernel {

@@ -34,6 +34,7 @@ bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, 
 /* Rates, a microsecond: operations of tensor cores (share 0: gpu_rates.def's), bytes of L2. Share of them that products of a tile reach. */
 double sn_gpu_tensor_rate(const sn_target *t, double share);
 double sn_gpu_cache_rate(const sn_target *t);
+double sn_gpu_block_rate(const sn_target *t); /* of L2, by a block that has the device to itself */
 double sn_gpu_tile_share(bool tensor, int rows, int columns);
 
 #ifdef __cplusplus

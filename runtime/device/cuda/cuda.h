@@ -27,8 +27,9 @@ typedef struct cuda_state {
   cu_address memory;      /* one piece for everything */
   size_t memory_bytes;
   cu_address *bases;      /* arena, constants, arguments, results: as slices name them */
-  cu_address scratch;
-  cu_address *buffers;    /* of the command being launched, with room for scratch */
+  cu_address scratch, tickets;
+  int64_t n_tickets;      /* the most that a launch takes */
+  cu_address *buffers;    /* of the command being launched, with room for scratch and tickets */
   void **pointers;        /* to those */
   uint8_t *staging;       /* pinned: where the host works on the buffers of what only it can run; NULL: there is none */
   void **staged;          /* those buffers */

@@ -58,6 +58,14 @@ static size_t place(size_t *at, int64_t bytes) {
   return here;
 }
 
+static int64_t most_tickets(const sn_program *p) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < p->n_kernels; k++) {
+    for (int f = 0; f < p->kernels[k].n_phases; f++) most = p->kernels[k].phases[f].n_tickets > most ? p->kernels[k].phases[f].n_tickets : most;
+  }
+  return most;
+}
+
 /* Offsets first, as addresses from 0. */
 static size_t lay_out(cuda_state *c) {
   const sn_program *p = c->program;
@@ -72,6 +80,7 @@ static size_t lay_out(cuda_state *c) {
     *base++ = alias >= 0 ? arguments[alias] : place(&at, sn_shape_bytes(p->results[i].shape));
   }
   c->scratch = place(&at, p->scratch_bytes);
+  c->tickets = place(&at, c->n_tickets * (int64_t)sizeof(uint32_t));
   return at;
 }
 
@@ -112,16 +121,20 @@ sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c) {
   size_t n_bases = 1 + (size_t)p->n_constants + p->n_arguments + p->n_results, most = 0;
   for (uint32_t i = 0; i < p->n_commands; i++) most = p->commands[i].n_slices > most ? p->commands[i].n_slices : most;
   c->bases = sn_alloc_zero(n_bases, sizeof *c->bases);
-  c->buffers = sn_alloc_zero(most + 2, sizeof *c->buffers);
-  c->pointers = sn_alloc_zero(most + 2, sizeof *c->pointers);
+  c->buffers = sn_alloc_zero(most + 3, sizeof *c->buffers);
+  c->pointers = sn_alloc_zero(most + 3, sizeof *c->pointers);
   if (!c->bases || !c->buffers || !c->pointers) return sn_out_of_memory(d, n_bases * sizeof *c->bases);
   SN_TRY(make_staging(d, c, most));
+  c->n_tickets = most_tickets(p);
   c->memory_bytes = lay_out(c);
   cu_result r = c->api.alloc(&c->memory, c->memory_bytes ? c->memory_bytes : ALIGN);
   if (r == CU_OUT_OF_MEMORY) return no_room(d, c);
   if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "allocating device memory");
   for (size_t i = 0; i < n_bases; i++) c->bases[i] += c->memory;
   c->scratch += c->memory;
+  c->tickets += c->memory;
+  if (c->n_tickets) r = c->api.fill32(c->tickets, 0, (size_t)c->n_tickets, c->stream); /* every launch leaves them so */
+  if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "clearing device memory");
   for (uint32_t i = 0; i < p->n_constants; i++) {
     if (p->constant_bytes[i] == 0) continue;
     r = c->api.to_device(c->bases[1 + i], p->constants[i], (size_t)p->constant_bytes[i], c->stream);

@@ -26,10 +26,13 @@ static sn_status run_kernel(sn_diag *d, cuda_state *c, const sn_command *m) {
     c->pointers[i] = &c->buffers[i];
   }
   c->buffers[m->n_slices] = c->scratch;
+  c->buffers[m->n_slices + 1] = c->tickets;
   for (int f = 0; f < k->n_phases; f++) {
     const sn_program_phase *p = &k->phases[f];
     if (p->n_items == 0) continue;
-    c->pointers[k->n_buffers] = p->takes_scratch ? &c->buffers[m->n_slices] : NULL;
+    int more = k->n_buffers;
+    if (p->takes_scratch) c->pointers[more++] = &c->buffers[m->n_slices];
+    if (p->n_tickets) c->pointers[more] = &c->buffers[m->n_slices + 1];
     cu_result r = c->api.launch(c->kernels[m->kernel].functions[f], (unsigned)p->blocks, 1, 1, p->threads, 1, 1, (unsigned)p->shared_bytes, c->stream, c->pointers, NULL);
     if (r != CU_OK) return sn_cuda_error(d, &c->api, r, m->name, "launching a kernel");
   }

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SN_PROGRAM_ABI 4
+#define SN_PROGRAM_ABI 5
 
 /* ---- how a kernel is called ---------------------------------------------------------------------------------------------- */
 
@@ -45,7 +45,8 @@ typedef struct sn_program_phase {
   const char *entry;
   uint32_t threads;     /* of a block */
   int64_t blocks, shared_bytes;
-  bool takes_scratch;   /* its last argument is the kernel's scratch */
+  bool takes_scratch;   /* an argument behind the buffers is the kernel's scratch */
+  int64_t n_tickets;    /* its last argument are so many counters of 32 bits, zero before and after; 0: none */
 } sn_program_phase;
 
 typedef struct sn_program_kernel {

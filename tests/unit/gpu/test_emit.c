@@ -174,6 +174,57 @@ START_TEST(tiles_fill_the_waves) {
 }
 END_TEST
 
+/* A column sum is one launch: 512 / 24 = 22 blocks of rows for each of 24 groups of 32 columns, of which the last one to be done adds what the others stored. */
+START_TEST(the_last_block_finishes) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  sn_gpu_work w;
+  fixture_init(&f, "sm_90a");
+  ck_assert_int_eq(emit_hlo(&f,
+                            "HloModule m\nadd {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\nENTRY e {\n  a = f32[6304,768] parameter(0)\n"
+                            "  z = f32[] parameter(1)\n  ROOT r = f32[768] reduce(a, z), dimensions={0}, to_apply=add\n}\n",
+                            &k, &g),
+                   SN_OK);
+  ck_assert_int_eq(k->n_phases, 2);
+  ck_assert(k->phases[1].finishes);
+  ck_assert_int_eq(g.n_phases, 1);
+  ck_assert_int_eq(g.phases[0].n, 2);
+  ck_assert_int_eq(g.phases[0].items, 24 * 22);
+  ck_assert_int_eq(g.phases[0].n_tickets, 24);
+  expect(&g, "unsigned int *tickets) {");
+  expect(&g, "sn_last = atomicInc(&tickets[0 + item / 22], 21u) == 21u;");
+  ck_assert_int_eq(count(g.source, "__global__"), 1);
+  ck_assert_int_eq(count(g.source, "__threadfence();"), 2);
+  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, &g.phases[0], &w), SN_OK);
+  ck_assert_double_ge(w.alone, 4.0 * 22 * 32); /* the others' sums of its columns */
+  fixture_finish(&f);
+}
+END_TEST
+
+/* A phase may finish only one whose grid begins with its own. */
+START_TEST(what_finishes_is_checked) {
+  fixture f;
+  sn_kernel *k;
+  static const char *const texts[] = {
+      "kernel @k(%0: f32[4,3] out) {\n  phase grid(d0 < 4, d1 < 3) {\n    v0: f32 = const 1\n    store %0[d0, d1] = v0\n  }\n  phase grid(d0 < 4) finishes {\n    v1: f32 = load %0[d0, 2]\n"
+      "    store %0[d0, 0] = v1\n  }\n}\n",
+      "kernel @k(%0: f32[4,3] out) {\n  phase grid(d0 < 4, d1 < 3) {\n    v0: f32 = const 1\n    store %0[d0, d1] = v0\n  }\n  phase grid(d0 < 3) finishes {\n    v1: f32 = load %0[d0, 2]\n"
+      "    store %0[d0, 0] = v1\n  }\n}\n"};
+  for (int n = 0; n < 2; n++) {
+    sn_str again = {0};
+    fixture_init(&f, "sm_90a");
+    ck_assert_int_eq(sn_kernel_parse(f.d, f.arena, "k", texts[n], strlen(texts[n]), &k), SN_OK);
+    sn_kernel_print(&again, k);
+    ck_assert_str_eq(again.data, texts[n]);
+    sn_str_finish(&again);
+    ck_assert_int_eq(sn_kernel_verify(f.d, k), n == 0 ? SN_OK : SN_ERR_VERIFY);
+    if (n) ck_assert_ptr_nonnull(strstr(first_message(&f), "it finishes the former phase, whose grid does not begin with its own"));
+    fixture_finish(&f);
+  }
+}
+END_TEST
+
 /* What the model reads from the loops of a product, by hand: 256 x 192 x 64 in whole tiles, each argument once. */
 START_TEST(the_model_counts_what_loops_do) {
   fixture f;
@@ -185,7 +236,7 @@ START_TEST(the_model_counts_what_loops_do) {
   fixture_init(&f, "sm_90a");
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
   ck_assert_int_eq(k->n_phases, 1);
-  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, 0, &w), SN_OK);
+  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, &g.phases[0], &w), SN_OK);
   ck_assert(w.tensor);
   ck_assert_double_eq(w.products, 2.0 * 256 * 192 * 64);
   ck_assert_double_eq(w.bytes, 4.0 * (256 * 64 + 64 * 192 + 256 * 192));
@@ -233,6 +284,8 @@ Suite *emit_suite(void) {
   tcase_add_test(t, resident_blocks_by_what_runs_out_first);
   tcase_add_test(t, schedules_say_it_to_the_assembler);
   tcase_add_test(t, tiles_fill_the_waves);
+  tcase_add_test(t, the_last_block_finishes);
+  tcase_add_test(t, what_finishes_is_checked);
   tcase_add_test(t, the_model_counts_what_loops_do);
   tcase_add_test(t, out_of_memory_is_a_status);
   suite_add_tcase(s, t);
