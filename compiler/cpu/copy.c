@@ -2,7 +2,9 @@
 /* Tile copies: loads and stores, since one core has nothing to overlap them with.
  *
  * A transposing one (to's second index and from's first run along neighbours) goes by squares of lanes x lanes: rows are loaded, exchanged in registers in log2(lanes) steps,
- * and stored as columns. Step d swaps, in each pair of rows (r, r + d), the lanes where bit d of row and lane differ; all steps together swap row and lane numbers. */
+ * and stored as columns. Step d swaps, in each pair of rows (r, r + d), the lanes where bit d of row and lane differ; all steps together swap row and lane numbers.
+ *
+ * Rows that lie along neighbours on both sides go by vectors. The last one ends where the row does and covers part of the one before: masks would cost more. */
 #include "emit.h"
 
 enum { MAX_SQUARE = 16 };
@@ -71,6 +73,56 @@ static int square_lanes(const emit *e, const sn_kcopy *c, sn_type t) {
   return lanes;
 }
 
+static val row_pointer(emit *e, LLVMTypeRef unit, val row, val j) { return LLVMBuildGEP2(e->b, unit, row, &j, 1, ""); }
+
+static void copy_vector(emit *e, const tile_copy *x, LLVMTypeRef vector, val to, val from, val j) {
+  val v = LLVMBuildLoad2(e->b, vector, row_pointer(e, x->unit, from, j), "");
+  LLVMSetAlignment(v, x->align);
+  LLVMSetAlignment(LLVMBuildStore(e->b, v, row_pointer(e, x->unit, to, j)), x->align);
+}
+
+/* The first n elements, fewer than lanes. */
+static void copy_few(emit *e, const tile_copy *x, LLVMTypeRef vector, int lanes, val to, val from, val n) {
+  LLVMTypeRef types[2] = {vector, e->ptr};
+  val align = LLVMConstInt(e->i32, x->align, 0), mask = icmp(e, LLVMIntULT, lane_numbers(e, e->i64, lanes, 1), splat(e, n, lanes));
+  val load[4] = {from, align, mask, LLVMConstNull(vector)};
+  val store[4] = {intrinsic(e, "llvm.masked.load", 4, load, 2, types), to, align, mask};
+  intrinsic(e, "llvm.masked.store", 4, store, 2, types);
+}
+
+static void copy_row(emit *e, const tile_copy *x, int lanes, val to, val from, val n) {
+  LLVMTypeRef vector = LLVMVectorType(x->unit, (unsigned)lanes);
+  val zero = LLVMConstInt(e->i64, 0, 0), width = LLVMConstInt(e->i64, (unsigned long long)lanes, 0), whole = and_(e, n, LLVMConstInt(e->i64, ~(unsigned long long)(lanes - 1), 1));
+  counted j = count_from(e, zero, whole);
+  copy_vector(e, x, vector, to, from, j.i);
+  count_end(e, &j, lanes);
+  LLVMBasicBlockRef rest = new_block(e, "rest"), last = new_block(e, "last"), few = new_block(e, "few"), done = new_block(e, "copied");
+  branch(e, icmp(e, LLVMIntEQ, n, whole), done, rest);
+  at_end(e, rest);
+  branch(e, icmp(e, LLVMIntSGE, n, width), last, few);
+  at_end(e, last);
+  copy_vector(e, x, vector, to, from, sub(e, n, width));
+  jump(e, done);
+  at_end(e, few);
+  copy_few(e, x, vector, lanes, to, from, n);
+  jump(e, done);
+  at_end(e, done);
+}
+
+static void copy_rows(emit *e, const tile_copy *x, int lanes, val m, val n) {
+  val zero = LLVMConstInt(e->i64, 0, 0);
+  counted i = count_from(e, zero, m);
+  copy_row(e, x, lanes, element_at(e, x, &x->c->to, x->to, i.i, zero), element_at(e, x, &x->c->from, x->from, i.i, zero), n);
+  count_end(e, &i, 1);
+}
+
+/* Lanes of vectors along rows; 0: elements are no neighbours. */
+static int row_lanes(const emit *e, const sn_kcopy *c, sn_type t) {
+  int lanes = e->target->vector_bytes / (int)sn_type_bytes(t);
+  bool rows = c->to.stride[1] == 1 && c->from.stride[1] == 1 && (t == SN_TYPE_F32 || t == SN_TYPE_F64) && (lanes & (lanes - 1)) == 0;
+  return rows && lanes > 1 ? lanes : 0;
+}
+
 void emit_copy(emit *e, const sn_knode *node) {
   const sn_kcopy *c = node->copy;
   sn_type t = e->k->buffers[c->to.buffer].type;
@@ -79,7 +131,12 @@ void emit_copy(emit *e, const sn_knode *node) {
   x.to = emit_offset(e, x.unit, e->buffers[c->to.buffer], c->to.buffer, c->to.at);
   x.from = emit_offset(e, x.unit, e->buffers[c->from.buffer], c->from.buffer, c->from.at);
   val m = emit_index(e, c->m), n = emit_index(e, c->n), done = LLVMConstInt(e->i64, 0, 0);
-  int lanes = square_lanes(e, c, t);
+  int lanes = row_lanes(e, c, t);
+  if (lanes) {
+    copy_rows(e, &x, lanes, m, n);
+    return;
+  }
+  lanes = square_lanes(e, c, t);
   if (lanes) {
     val whole = and_(e, m, LLVMConstInt(e->i64, ~(unsigned long long)(lanes - 1), 1));
     counted i = count_from(e, done, whole);

@@ -209,6 +209,7 @@ static void run_contract(machine *m, const sn_kcontract *c) {
 
 static void run_copy(machine *m, const sn_kcopy *c) {
   int64_t rows = index_value(m, c->m), cols = index_value(m, c->n);
+  if (rows < 1 || cols < 1) return; /* of nothing: its origin may lie anywhere */
   int64_t to = offset_of(m, c->to.buffer, c->to.at), from = offset_of(m, c->from.buffer, c->from.at);
   for (int64_t i = 0; i < rows && m->status == SN_OK; i++) {
     for (int64_t j = 0; j < cols && m->status == SN_OK; j++) {

@@ -132,6 +132,7 @@ static void choose_side(const lowering *L, const product *p, convolution *c, con
   row packed = c->along_terms ? terms : c->side == 0 ? positions : inner;
   c->run = packed.size;
   c->n_run = packed.n;
+  c->copied = packed.step == 1;
 }
 
 /* Positions in front of the features in the result are the product's batch: columns then lie as they do in the result. */

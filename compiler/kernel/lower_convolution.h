@@ -12,6 +12,7 @@ typedef struct convolution {
   bool along_terms;          /* the input is packed term by term for each position; else position by position for each term */
   int n_run;                 /* the last so many of terms[] or of positions[] … */
   int64_t run;               /* … lie in a row: so many elements */
+  bool copied;               /* a row is neighbours in a parameter's memory */
   int n_batch;               /* of the product: groups (dimension -1) and dimensions of the result */
   int batch[SN_MAX_RANK];
   int64_t batch_sizes[SN_MAX_RANK];

@@ -82,7 +82,7 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
 static void add_buffers(lowering *L, product *p) {
   int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, p->shared_rhs ? p->k : p->kc, p->nr}, strip[3] = {1, p->kc, p->rhs_pitch};
   if (p->shared_rhs) p->rhs_work = add(L, SN_KMEM_WORK, p->type, 3, panel, "rhs");
-  else p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, p->rhs_pitch ? strip : panel, "rhs");
+  else if (!p->rhs_in_place) p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, p->rhs_pitch ? strip : panel, "rhs");
   int64_t columns[3] = {p->tiles, p->lhs_pitch, p->mr}, rows[3] = {p->tiles, p->mr, p->lhs_pitch}, lhs_strip[3] = {1, p->kc, p->lhs_pitch};
   const int64_t *lhs = p->lhs == PRODUCT_ROWS ? rows : p->lhs == PRODUCT_STRIP ? lhs_strip : columns;
   p->lhs_scratch = p->lhs == PRODUCT_IN_PLACE ? -1 : add(L, SN_KMEM_SCRATCH, p->type, 3, lhs, "lhs");
@@ -93,18 +93,28 @@ static void add_buffers(lowering *L, product *p) {
 
 /* ---- the item ---- */
 
-static void contract_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k, bool first) {
+/* Terms from k0 on of panel jp. */
+static bool rhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix **at, sn_ktile *out) {
   sn_ix_context *x = L->k->ix;
-  const sn_ix *zero = lower_const(L, 0), *b_at[3], *a_at[SN_MAX_RANK];
+  const sn_ix *zero = lower_const(L, 0), *panel = sn_ix_add(x, it->panel0, jp);
+  int buffer;
+  if (p->rhs_in_place) {
+    *out = (sn_ktile){p->rhs_buffer, at, {p->rhs_pitch, 1}};
+    return product_operand_at(L, p, 1, it->b, sn_ix_mul(x, panel, lower_const(L, p->nr)), k0, &buffer, at);
+  }
+  at[0] = p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), panel) : zero;
+  at[1] = p->shared_rhs ? k0 : zero;
+  at[2] = p->rhs_pitch ? sn_ix_mul(x, jp, lower_const(L, p->nr)) : zero;
+  *out = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, at, {p->rhs_pitch ? p->rhs_pitch : p->nr, 1}};
+  return true;
+}
+
+static void contract_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k, bool first) {
+  const sn_ix *zero = lower_const(L, 0), *b_at[SN_MAX_RANK], *a_at[SN_MAX_RANK];
   const sn_ix *acc_at[4] = {p->k_blocks > 1 ? jp : zero, p->k_blocks > 1 ? ip : zero, zero, zero};
-  int64_t b_pitch = p->rhs_pitch ? p->rhs_pitch : p->nr;
-  b_at[0] = p->rhs_pitch ? zero : p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), sn_ix_add(x, it->panel0, jp)) : zero;
-  b_at[1] = p->shared_rhs ? k0 : zero;
-  b_at[2] = p->rhs_pitch ? sn_ix_mul(x, jp, lower_const(L, p->nr)) : zero;
   sn_kcontract c;
   memset(&c, 0, sizeof c);
   c.acc = (sn_ktile){p->acc, acc_at, {p->nr, 1}};
-  c.b = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, b_at, {b_pitch, 1}};
   c.m = lower_const(L, p->mr);
   c.n = lower_const(L, p->nr);
   c.k = n_k;
@@ -112,7 +122,7 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
   c.nr = (int)p->nr;
   c.accumulate = !first;
   c.algorithm = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM);
-  if (!product_lhs_tile(L, p, it, ip, k0, a_at, &c.a)) return;
+  if (!product_lhs_tile(L, p, it, ip, k0, a_at, &c.a) || !rhs_tile(L, p, it, jp, k0, b_at, &c.b)) return;
   sn_kb_contract(&L->b, &c);
 }
 
@@ -225,7 +235,7 @@ static void one_k_block(lowering *L, const product *p, const product_item *it, c
   if (lhs || rhs) convolution_pack(L, p, it, k0, n_k);
   if (p->lhs != PRODUCT_IN_PLACE && !lhs) product_pack_lhs(L, p, it, k0, n_k);
   const sn_ix *jp = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_panels, 1, 0, NULL, NULL, &cols);
-  if (jp && !p->shared_rhs && !rhs) product_pack_panel(L, p, it, jp, k0, n_k);
+  if (jp && !p->shared_rhs && !p->rhs_in_place && !rhs) product_pack_panel(L, p, it, jp, k0, n_k);
   const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_tiles, 1, 0, NULL, NULL, &rows) : NULL;
   if (!ip) return;
   contract_tile(L, p, it, ip, jp, k0, n_k, first);

@@ -31,7 +31,8 @@ typedef struct product {
   product_lhs lhs;
   int64_t lhs_row;                  /* IN_PLACE: from row to row of lhs_buffer */
   int64_t lhs_pitch;                /* else: terms of a packed row, or rows of a packed column or strip, as they lie */
-  int64_t rhs_pitch;                /* of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
+  bool rhs_in_place;                /* read where it lies in rhs_buffer, row by row of terms */
+  int64_t rhs_pitch;                /* in place, or of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
   int lhs_buffer;
   sn_type type;                     /* of the sums */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
@@ -62,6 +63,7 @@ void product_choose_tile(lowering *L, product *p);
 
 /* lower_product_pack.c */
 bool product_find_operand(lowering *L, const product *p, uint32_t operand, int *buffer, int64_t *step, int64_t *term); /* does it lie in a parameter as a matrix? Steps of m or n, and of k; 0: none known */
+bool product_param(lowering *L, const sn_instr *i, const sn_ix **at, int *buffer); /* the parameter that i renames, and at[] in it instead of in i; false: i is more than that */
 bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_ix **sum); /* of element at[] of i in the parameter that it comes from, through elementwise ops as well; at[] is overwritten */
 const sn_ix *product_tile_row(lowering *L, const product *p, const product_item *it, const sn_ix *ip);
 bool product_lhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *k0, const sn_ix **at, sn_ktile *out);

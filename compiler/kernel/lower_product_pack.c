@@ -54,6 +54,8 @@ static const sn_ix *address(lowering *L, int buffer, const sn_ix *const *at) {
   return sum;
 }
 
+bool product_param(lowering *L, const sn_instr *i, const sn_ix **at, int *buffer) { return trace_to_param(L, i, false, at, buffer); }
+
 bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_ix **sum) {
   int buffer;
   *sum = trace_to_param(L, i, true, at, &buffer) ? address(L, buffer, at) : NULL;

@@ -16,13 +16,22 @@ static machine machine_of(const sn_target *t) {
 
 static int64_t bytes_of(const product *p) { return (int64_t)sn_type_bytes(p->type); }
 
+/* Rows of a tile, `most` or fewer: those with which the tiles of m rows take fewest vector steps a term, of which the columns' loads take about two. The last tile is full,
+ * so that few rows that are no multiple (64 = 5 * 12 + 4) are better cut evenly (6 * 11). */
+static int64_t fewest_steps(int64_t m, int64_t most, int64_t vectors) {
+  int64_t best = most;
+  for (int64_t mr = most; mr >= 4; mr--) {
+    if (ceil_div(m, mr) * (mr * vectors + 2) < ceil_div(m, best) * (best * vectors + 2)) best = mr;
+  }
+  return best;
+}
+
 static void choose_micro_tile(const lowering *L, product *p) {
   const sn_target *t = L->target;
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
   int64_t lanes = lower_lanes(L, p->type);
   p->nr = p->n <= lanes ? lanes : 2 * lanes;
-  p->mr = registers >= 32 ? 12 : t && t->fma ? 6 : 4;
-  if (p->m <= 8 && p->mr > 8) p->mr = p->m <= 4 ? 4 : 8;
+  p->mr = fewest_steps(p->m, registers >= 32 ? 12 : t && t->fma ? 6 : 4, p->nr / lanes);
   p->n_tiles = ceil_div(p->m, p->mr);
   p->n_panels = ceil_div(p->n, p->nr);
 }
@@ -31,13 +40,18 @@ static void choose_micro_tile(const lowering *L, product *p) {
 static bool rhs_is_large(const product *p, const machine *m) { return p->batch * p->n * p->k * bytes_of(p) > m->l3 / 3; }
 
 /* Windows are gathered by the items that multiply them: all of them at once would be an array many times the image. */
-static bool items_pack_rhs(const product *p, const machine *m) { return p->conv ? p->conv->side == 1 : rhs_is_large(p, m); }
+static bool items_pack_rhs(const product *p, const machine *m) { return (p->conv && p->conv->side == 1) || rhs_is_large(p, m); }
 
 /* So many terms that eight tiles of lhs fill two fifths of L2: panels of rhs then come from L2 as well, which every processor that fetches ahead hides. Sums pass through
- * memory once a block, so few blocks are good; equal ones are better than a short last one. Items that pack rhs themselves have larger blocks and fewer terms. */
+ * memory once a block, so few blocks are good; equal ones are better than a short last one. Items that pack rhs themselves have larger blocks and fewer terms; so do those whose
+ * rows are windows on the same pixels (the gradient of a kernel), that all of them may read a pixel while it is near. */
+static bool gathers_columns(const product *p) { return p->conv && p->conv->side == 0 && !p->conv->along_terms; }
+
 static void choose_terms(product *p, const machine *m) {
-  enum { MOST_TERMS = 1024, MOST_OWN_TERMS = 400, TILES = 8, MULTIPLE = 16 };
-  p->kc = max64(64, min64(rhs_is_large(p, m) ? MOST_OWN_TERMS : MOST_TERMS, m->l2 * 2 / 5 / (TILES * p->mr * bytes_of(p))));
+  enum { MOST_TERMS = 1024, MOST_OWN_TERMS = 400, LEAST_TERMS = 256, TILES = 8, MULTIPLE = 16 };
+  p->kc = max64(64, min64(rhs_is_large(p, m) && !(p->conv && p->conv->side) ? MOST_OWN_TERMS : MOST_TERMS, m->l2 * 2 / 5 / (TILES * p->mr * bytes_of(p))));
+  int64_t all_rows = m->l2 * 2 / 5 / (ceil_div(p->m, m->cores) * bytes_of(p));
+  if (gathers_columns(p) && all_rows >= LEAST_TERMS) p->kc = min64(p->kc, all_rows);
   p->k_blocks = ceil_div(p->k, p->kc);
   p->kc = ceil_div(ceil_div(p->k, p->k_blocks), MULTIPLE) * MULTIPLE;
   p->k_blocks = ceil_div(p->k, p->kc);
@@ -111,9 +125,15 @@ static void choose_lhs(lowering *L, product *p) {
 }
 
 static void choose_rhs(lowering *L, product *p) {
+  enum { NEAR = 1024 }; /* rows so far apart, in bytes, are read where they lie: few pages, all sets of L1 */
   int64_t term;
   bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &term);
   p->rhs_along_k = term == 1 && p->rhs_column != 1;
+  p->rhs_in_place = p->conv && plain && p->rhs_column == 1 && p->n % p->nr == 0 && term * bytes_of(p) <= NEAR;
+  if (p->rhs_in_place) {
+    p->rhs_pitch = term;
+    p->shared_rhs = false;
+  }
   p->rhs_plain = plain && p->rhs_along_k && p->n % p->nr == 0;
 }
 

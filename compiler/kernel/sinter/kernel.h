@@ -109,7 +109,7 @@ typedef struct sn_kcontract {
   int64_t algorithm;         /* SN_DOT_ALGORITHM_… */
 } sn_kcontract;
 
-typedef struct sn_kcopy { sn_ktile to, from; const sn_ix *m, *n; bool async; } sn_kcopy;
+typedef struct sn_kcopy { sn_ktile to, from; const sn_ix *m, *n; bool async; } sn_kcopy; /* to[i,j] = from[i,j]; of nothing where m or n is below 1, whatever the origins */
 
 typedef struct sn_knode {
   sn_kop op;
