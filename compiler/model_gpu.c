@@ -50,7 +50,7 @@ static sn_status fill(compile *c, sn_gpu_kernel *const *all, row *rows, int n) {
 static void print_row(sn_str *to, const compile *c, const row *r) {
   const sn_gpu_phase *p = r->phase;
   char tile[24] = "";
-  if (r->work.products > 0) snprintf(tile, sizeof tile, "%dx%d%s", r->work.rows, r->work.columns, r->work.tensor ? " tf32" : "");
+  if (r->work.products > 0) snprintf(tile, sizeof tile, "%dx%d%s", r->work.rows, r->work.columns, !r->work.tensor ? "" : r->work.operand_bytes == 2 ? " half" : " tf32");
   int cores = c->target.cores > 0 ? c->target.cores : 100;
   sn_str_printf(to, "%-28.28s %5lld %9.2f %9.1f %9.1f  %-13s %8lld %5.2f %4d %5d %7lld %3d %9.1f %9.1f  %s\n", p->entry, (long long)r->times, (r->work.products + r->work.ops) * 1e-9,
                 r->work.bytes * 1e-6, r->work.moved * 1e-6, tile, (long long)r->work.items, (double)r->work.items / cores, p->registers, p->spill_bytes,

@@ -100,7 +100,7 @@ static void survey_operand(const gpu_emit *e, survey *s, const sn_kcontract *c, 
   if (buffer >= 256) return;
   s->by_thread[buffer] = -1;
   int *p = &s->multiplied[buffer];
-  *p = c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32 && *p >= 0 ? *p + 1 : -1;
+  *p = gpu_tensor_terms(e->k, c) == GPU_TF32_TERMS && *p >= 0 ? *p + 1 : -1;
 }
 
 static void survey_copied(const gpu_emit *e, survey *s, int buffer) {
@@ -175,7 +175,7 @@ static void place_tiles(gpu_emit *e, const survey *s, sn_gpu_phase *p) {
     bool alone = b < 256 && s->private_loop[b] >= 0 && bytes <= SMALL_TILE_BYTES && (kb->memory == SN_KMEM_REGISTER || e->item_per_thread);
     if (b < 256 && s->spread[b] && e->threads == 256) {
       g->home = HOME_SPREAD;
-      g->tensor = s->spread[b]->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32;
+      g->tensor = gpu_tensor_terms(e->k, s->spread[b]) > 0;
     } else if (b < 256 && s->by_thread[b] == 1 && e->threads == SPREAD_THREADS && kb->memory == SN_KMEM_REGISTER) {
       g->home = HOME_THREAD;
     } else if (!touched(s, b) || alone) {

@@ -108,6 +108,12 @@ int gpu_spread_registers(const sn_kbuffer *b);                  /* of a thread *
 enum { SPREAD_THREADS = 256 };
 void gpu_spread_contract(gpu_emit *e, const sn_kcontract *c);
 const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load);
+const char *gpu_tile_at(gpu_emit *e, const sn_ktile *t, const char *i, const char *j); /* an element, as an lvalue */
+
+/* ---- tensor.c ---- */
+enum { GPU_TF32_TERMS = 8, GPU_HALF_TERMS = 16 };
+int gpu_tensor_terms(const sn_kernel *k, const sn_kcontract *c); /* that one mma.sync takes; 0: not for tensor cores */
+void gpu_tensor_step(gpu_emit *e, const sn_kcontract *c, const char *sums);
 
 /* ---- sync.c ---- */
 void gpu_before(gpu_emit *e, const sn_knode *n);  /* a barrier where n depends on other threads; then notes n */

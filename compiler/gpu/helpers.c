@@ -6,6 +6,15 @@
 
 #define FN "static __device__ __forceinline__ "
 
+#define LOAD_MATRICES(how)                                                                                                                 \
+  "  const unsigned at = (unsigned)__cvta_generic_to_shared(row);\n"                                                                       \
+  "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];\"\n"                                            \
+  "               : \"=r\"(d[0]), \"=r\"(d[1]), \"=r\"(d[2]), \"=r\"(d[3]) : \"r\"(at) : \"memory\");\n"
+
+#define MMA(types)                                                                                                                         \
+  "  asm(\"mma.sync.aligned.m16n8" types ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"                        \
+  "      : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n"
+
 static const struct {
   const char *name, *text;
 } helpers[] = {
@@ -156,12 +165,15 @@ static const struct {
                    "#else\n"
                    "  unsigned u = __float_as_uint(x);\n  return x != x ? x : __uint_as_float((u + 0xfffu + (u >> 13 & 1u)) & 0xffffe000u);\n"
                    "#endif\n}\n"},
-    {"sn_mma_tf32", "/* A 16 x 8 tile of sums += 16 x 8 times 8 x 8; operands are tf32 already. */\n" FN
-                    "void sn_mma_tf32(float *d, const float *a, const float *b) {\n"
-                    "  asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"
-                    "      : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3])\n"
-                    "      : \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), \"r\"(__float_as_uint(a[3])),\n"
-                    "        \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1])));\n}\n"},
+    {"sn_tf32", FN "unsigned sn_tf32(unsigned x) { return __float_as_uint(sn_to_tf32(__uint_as_float(x))); }\n"},
+    {"sn_load_matrices", "/* Four matrices of 8 rows x 16 bytes: lane l has the address of row l % 8 of matrix l / 8, and gets 4 bytes of row l / 4 of each. */\n" FN
+                         "void sn_load_matrices(unsigned *d, const void *row) {\n" LOAD_MATRICES("") "}\n"},
+    {"sn_load_matrices_across", "/* Likewise of 16-bit elements, and gets two of column l / 4 of each. */\n" FN
+                                "void sn_load_matrices_across(unsigned *d, const void *row) {\n" LOAD_MATRICES(".trans") "}\n"},
+    /* A 16 x 8 tile of sums += 16 rows times 8 columns. */
+    {"sn_mma_tf32", FN "void sn_mma_tf32(float *d, const unsigned *a, const unsigned *b) {\n" MMA("k8.row.col.f32.tf32.tf32") "}\n"},
+    {"sn_mma_bf16", FN "void sn_mma_bf16(float *d, const unsigned *a, const unsigned *b) {\n" MMA("k16.row.col.f32.bf16.bf16") "}\n"},
+    {"sn_mma_f16", FN "void sn_mma_f16(float *d, const unsigned *a, const unsigned *b) {\n" MMA("k16.row.col.f32.f16.f16") "}\n"},
 
     /* ---- lanes ---- */
     {"sn_down", "/* Any value from lane + by, in 32-bit pieces. */\ntemplate <class T>\n" FN

@@ -5,7 +5,7 @@
  *   memory   each element of each argument once, however often it is loaded, at the share of heroes.def and as far as the launch's threads can ask for it
  *   L2       every load and store that is made
  *   time     the longest of these, the launch, and what the last block does alone where it finishes what others began */
-#include "sinter/gpu.h"
+#include "emit.h"
 
 #include <string.h>
 
@@ -38,7 +38,8 @@ static void contraction(walk *x, const sn_kcontract *c, double times) {
   if (flops == 0) return;
   x->w->rows = c->mr;
   x->w->columns = c->nr;
-  x->w->tensor |= c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32;
+  x->w->tensor |= gpu_tensor_terms(x->k, c) > 0;
+  x->w->operand_bytes = (int)sn_type_bytes(x->k->buffers[c->a.buffer].type);
 }
 
 static void region(walk *x, const sn_kregion *r, double times) {
@@ -102,7 +103,7 @@ sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase 
 
 static double products_us(const sn_target *t, const sn_gpu_work *w, double share) {
   double cores = t->cores > 0 ? t->cores : 100, items = (double)w->items, waves = (double)((int64_t)((items + cores - 1) / cores));
-  double rate = w->tensor ? sn_gpu_tensor_rate(t, share) : t->fma_gflops * 1e3;
+  double rate = w->tensor ? sn_gpu_tensor_rate(t, share, w->operand_bytes) : t->fma_gflops * 1e3;
   return w->products / items * waves * cores / (rate * sn_gpu_tile_share(w->tensor, w->rows, w->columns));
 }
 

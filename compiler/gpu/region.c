@@ -22,7 +22,7 @@ static void emit_load(gpu_emit *e, const sn_knode *n) {
   sn_type t = n->results[0].type;
   const char *array = gpu_wide_array(e, n);
   if (array) {
-    define(e, n, gpu_text(e, "%s[d%d]", array, n->region->parent->var));
+    define(e, n, gpu_from_memory(e, t, gpu_text(e, "%s[d%d]", array, n->region->parent->var)));
     return;
   }
   bool spread = e->buffers[n->buffer].home == HOME_SPREAD;

@@ -2,14 +2,12 @@
 /* Sums of a block's contraction, spread over the registers of its 256 threads.
  *
  *   plain sums     thread t holds rows t / 16 + 16 r, columns t % 16 + 16 c: what a warp reads of a tile are whole rows, or one element for many
- *   tensor cores   2 x 4 warps; a warp's part is cut in tiles of mma.m16n8k8, whose four values lie as PTX says: rows g, g + 8, columns 2 q, 2 q + 1, with g = t % 32 / 4, q = t % 4
+ *   tensor cores   2 x 4 warps; a warp's part is cut in tiles of 16 x 8, whose four values lie as PTX says: rows g, g + 8, columns 2 q, 2 q + 1, with g = t % 32 / 4, q = t % 4
  *
  * A load of one of them is only possible where its index expressions name, for every thread, a register of that thread; that is checked by trying all of them. */
 #include "emit.h"
 
 #include <string.h>
-
-static bool uses_tensor_cores(const sn_kcontract *c) { return c->algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32; }
 
 static bool is_constant(const sn_ix *e, int64_t v) { return e->kind == SN_IX_CONST && e->value == v; }
 
@@ -18,8 +16,9 @@ bool gpu_spread_fits(const gpu_emit *e, const sn_kcontract *c) {
   int64_t most = b->type == SN_TYPE_F64 ? 64 : 144; /* registers of a thread */
   if (b->memory != SN_KMEM_REGISTER || b->rank != 2 || b->strides || b->dims[0] % 32 || b->dims[1] % 32 || gpu_spread_registers(b) > most) return false;
   if (c->mr != b->dims[0] || c->nr != b->dims[1] || !is_constant(c->m, c->mr) || !is_constant(c->n, c->nr) || c->k->kind != SN_IX_CONST) return false;
-  if (b->type != SN_TYPE_F32 && (b->type != SN_TYPE_F64 || uses_tensor_cores(c))) return false;
-  if (uses_tensor_cores(c) && c->k->value % 8) return false;
+  int mma = gpu_tensor_terms(e->k, c);
+  if (b->type != SN_TYPE_F32 && (b->type != SN_TYPE_F64 || mma)) return false;
+  if (mma && c->k->value % mma) return false;
   return is_constant(c->acc.at[0], 0) && is_constant(c->acc.at[1], 0) && c->acc.stride[0] == b->dims[1] && c->acc.stride[1] == 1;
 }
 
@@ -120,7 +119,7 @@ const char *gpu_spread_slot(gpu_emit *e, const sn_knode *load) {
 
 static const char *scaled(gpu_emit *e, const char *x, int64_t stride) { return stride == 1 ? x : gpu_text(e, "(%s) * %lld", x, (long long)stride); }
 
-static const char *tile_at(gpu_emit *e, const sn_ktile *t, const char *i, const char *j) {
+const char *gpu_tile_at(gpu_emit *e, const sn_ktile *t, const char *i, const char *j) {
   const char *base = gpu_offset(e, t->buffer, t->at), *text = gpu_text(e, "%s + %s", scaled(e, i, t->stride[0]), scaled(e, j, t->stride[1]));
   return gpu_element(e, t->buffer, strcmp(base, "0") == 0 ? text : gpu_text(e, "(%s) + %s", base, text));
 }
@@ -137,34 +136,13 @@ static void plain_step(gpu_emit *e, const sn_kcontract *c, const char *sums) {
   gpu_line(e, "for (int k = 0; k < %lld; k++) {", (long long)c->k->value);
   gpu_line(e, "  %s a[%d], b[%d];", type, rows, columns);
   gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int r = 0; r < %d; r++) a[r] = %s;", rows, tile_at(e, &c->a, "lane / 16 + 16 * r", "k"));
+  gpu_line(e, "  for (int r = 0; r < %d; r++) a[r] = %s;", rows, gpu_tile_at(e, &c->a, "lane / 16 + 16 * r", "k"));
   gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int s = 0; s < %d; s++) b[s] = %s;", columns, tile_at(e, &c->b, "k", "lane % 16 + 16 * s"));
+  gpu_line(e, "  for (int s = 0; s < %d; s++) b[s] = %s;", columns, gpu_tile_at(e, &c->b, "k", "lane % 16 + 16 * s"));
   gpu_line(e, "#pragma unroll");
   gpu_line(e, "  for (int r = 0; r < %d; r++)", rows);
   gpu_line(e, "#pragma unroll");
   gpu_line(e, "    for (int s = 0; s < %d; s++) %s[r * %d + s] = %s(a[r], b[s], %s[r * %d + s]);", columns, sums, columns, fma, sums, columns);
-  gpu_line(e, "}");
-}
-
-static void tensor_step(gpu_emit *e, const sn_kcontract *c, const char *sums) {
-  int rows = c->mr / 32, columns = c->nr / 32; /* mma tiles of a warp */
-  gpu_line(e, "const int row = lane / 128 * %d + lane %% 32 / 4, column = lane / 32 %% 4 * %d + lane %% 32 / 4, q = lane %% 4;", c->mr / 2, c->nr / 4);
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "for (int k = 0; k < %lld; k += 8) {", (long long)c->k->value);
-  gpu_line(e, "  float a[%d][4], b[%d][2];", rows, columns);
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int r = 0; r < %d; r++)", rows);
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "    for (int x = 0; x < 4; x++) a[r][x] = %s;", tile_at(e, &c->a, "row + 16 * r + x % 2 * 8", "k + q + x / 2 * 4"));
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int s = 0; s < %d; s++)", columns);
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "    for (int x = 0; x < 2; x++) b[s][x] = %s;", tile_at(e, &c->b, "k + q + x * 4", "column + 8 * s"));
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int r = 0; r < %d; r++)", rows);
-  gpu_line(e, "#pragma unroll");
-  gpu_line(e, "    for (int s = 0; s < %d; s++) sn_mma_tf32(%s + (r * %d + s) * 4, a[r], b[s]);", columns, sums, columns);
   gpu_line(e, "}");
 }
 
@@ -174,7 +152,7 @@ void gpu_spread_contract(gpu_emit *e, const sn_kcontract *c) {
   if (c->k->value == 0) return;
   gpu_line(e, "{");
   e->depth++;
-  if (uses_tensor_cores(c)) tensor_step(e, c, sums);
+  if (gpu_tensor_terms(e->k, c)) gpu_tensor_step(e, c, sums);
   else plain_step(e, c, sums);
   e->depth--;
   gpu_line(e, "}");

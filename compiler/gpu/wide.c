@@ -4,7 +4,7 @@
  *   for (int d5 = 0; d5 < 4; d5++) reg5[d5] = in0[16 * d3 + d5];      becomes      *(float4 *)w0 = *(const float4 *)&in0[16 * d3];
  *                                                                                  for (int d5 = 0; d5 < 4; d5++) reg5[d5] = w0[d5];
  *
- * Where the index is linear in the loop's variable with step one, and what it is added to a multiple of four (two) by its form. Buffers begin on 64 bytes, tiles on 16. */
+ * Elements of 16 bits likewise by eight, four or two, as unsigned integers of that width. Where the index is linear in the loop's variable with step one, and what it is added to a multiple of four (two) by its form. Buffers begin on 64 bytes, tiles on 16. */
 #include "emit.h"
 
 /* ---- what an index expression says of itself ---- */
@@ -55,7 +55,14 @@ static bool neighbours(gpu_emit *e, const sn_knode *n, const sn_knode *l) {
 
 static bool is_wide_loop(const gpu_emit *e, const sn_knode *l) {
   return e->lane && l->loop == SN_KLOOP_UNROLL && l->step == 1 && l->n_operands == 0 && l->lo->kind == SN_IX_CONST && l->lo->value == 0 && l->hi->kind == SN_IX_CONST &&
-         (l->hi->value == 4 || l->hi->value == 2);
+         (l->hi->value == 8 || l->hi->value == 4 || l->hi->value == 2);
+}
+
+/* The type of n neighbours as one; NULL: there is none. */
+static const char *wide_type(sn_type t, int64_t n) {
+  if (t == SN_TYPE_F32) return n == 4 ? "float4" : n == 2 ? "float2" : NULL;
+  if (t == SN_TYPE_F16 || t == SN_TYPE_BF16) return n == 8 ? "uint4" : n == 4 ? "uint2" : "unsigned";
+  return NULL;
 }
 
 static bool touched_twice(const sn_kregion *r, const sn_knode *n) {
@@ -75,7 +82,7 @@ static bool guards_mention(const sn_knode *n, int var) {
 
 static bool can_be_wide(gpu_emit *e, const sn_knode *l, const sn_knode *n) {
   const gpu_buffer *b = &e->buffers[n->buffer];
-  if (e->k->buffers[n->buffer].type != SN_TYPE_F32 || (b->home != HOME_GLOBAL && b->home != HOME_SHARED)) return false;
+  if (!wide_type(e->k->buffers[n->buffer].type, l->hi->value) || (b->home != HOME_GLOBAL && b->home != HOME_SHARED)) return false;
   if (n->op == SN_K_LOAD ? n->n_guards > 0 : guards_mention(n, l->var)) return false;
   return e->n_wide < GPU_MOST_WIDE && !touched_twice(l->regions[0], n) && neighbours(e, n, l);
 }
@@ -101,9 +108,11 @@ void gpu_open_wide(gpu_emit *e, const sn_knode *l) {
   for (const sn_knode *n = l->regions[0]->first; n; n = n->next) {
     if ((n->op != SN_K_LOAD && n->op != SN_K_STORE) || !can_be_wide(e, l, n)) continue;
     const char *array = gpu_text(e, "w%d", e->n_temporaries++);
+    sn_type t = e->k->buffers[n->buffer].type;
     int width = (int)l->hi->value;
-    gpu_line(e, "__align__(%d) float %s[%d];", 4 * width, array, width);
-    if (n->op == SN_K_LOAD) gpu_line(e, "*(float%d *)%s = *(const float%d *)&%s[%s];", width, array, width, e->buffers[n->buffer].name, first_of(e, l, n));
+    const char *wide = wide_type(t, width);
+    gpu_line(e, "__align__(%d) %s %s[%d];", (int)sn_type_bytes(t) * width, gpu_memory_type(t), array, width);
+    if (n->op == SN_K_LOAD) gpu_line(e, "*(%s *)%s = *(const %s *)&%s[%s];", wide, array, wide, e->buffers[n->buffer].name, first_of(e, l, n));
     e->wide[e->n_wide++] = (gpu_wide){n, array};
   }
 }
@@ -112,9 +121,9 @@ void gpu_close_wide(gpu_emit *e, const sn_knode *l) {
   if (!is_wide_loop(e, l)) return;
   for (int i = 0; i < e->n_wide; i++) {
     const sn_knode *n = e->wide[i].node;
-    const char *guard = gpu_guards(e, n->n_guards, n->guards);
-    if (n->op == SN_K_STORE) gpu_line(e, "%s%s%s*(float%d *)&%s[%s] = *(const float%d *)%s;", guard ? "if (" : "", guard ? guard : "", guard ? ") " : "", (int)l->hi->value,
-                                     e->buffers[n->buffer].name, first_of(e, l, n), (int)l->hi->value, e->wide[i].array);
+    const char *guard = gpu_guards(e, n->n_guards, n->guards), *wide = wide_type(e->k->buffers[n->buffer].type, l->hi->value);
+    if (n->op == SN_K_STORE) gpu_line(e, "%s%s%s*(%s *)&%s[%s] = *(const %s *)%s;", guard ? "if (" : "", guard ? guard : "", guard ? ") " : "", wide, e->buffers[n->buffer].name,
+                                     first_of(e, l, n), wide, e->wide[i].array);
   }
   e->n_wide = 0;
 }

@@ -3,8 +3,8 @@
  *
  *   item (batch, row block, column block, split of k), a block of 256 threads:
  *     sums (a tile of registers, spread over the threads) = 0
- *     the first 16 terms of both operands -> registers -> tile 0 in shared memory
- *     for each 16 terms:                                     tile s % 2 is read while tile (s + 1) % 2 is filled, so that threads meet once a step
+ *     the first terms of both operands -> registers -> tile 0 in shared memory
+ *     for each 16 terms (of 16 bits: 32):                    tile s % 2 is read while tile (s + 1) % 2 is filled, so that threads meet once a step
  *       the next terms -> registers (prologues evaluated; in flight while the sums are formed)
  *       sums += lhs * rhs
  *       registers -> the other tile
@@ -13,13 +13,14 @@
  *
  * A tile lies in shared memory as the operand lies in memory, so that both the copy's reads and its writes run along neighbours, four elements at once where the shape allows;
  * rows are padded so that the columns that the sums read fall into different banks. Beyond the matrix its last rows are read again: their sums are stored nowhere. Only terms
- * beyond k must be zero. Tensor cores where the program's algorithm asks (tf32), and for operands of bf16 and f16, whose values tf32 holds exactly. */
+ * beyond k must be zero. Tensor cores where the program's algorithm asks (tf32, bf16), and for operands of bf16 and f16 as they are and of narrower floats, whose values tf32 holds
+ * exactly. */
 #include "lower_product.h"
 #include "sinter/gpu_cost.h"
 
 #include <string.h>
 
-enum { TERMS = 16, THREADS = LOWER_GPU_LANES, STAGES = 2, TOGETHER = 4 };
+enum { THREADS = LOWER_GPU_LANES, STAGES = 2, CHUNK_BYTES = 16, ROW_BYTES = 64 /* a tile's terms of a row */, TOGETHER = 4 /* sums that a thread finishes as neighbours */ };
 
 typedef struct gpu_product {
   const product *p;
@@ -27,7 +28,8 @@ typedef struct gpu_product {
   int64_t tile[2], m_blocks, n_blocks; /* tile: rows, columns */
   bool tensor, along_k[2];
   int64_t together[2];                 /* elements that a thread takes as neighbours, of lhs and rhs */
-  sn_type type;                        /* of tiles and sums */
+  int64_t terms, chunk;                /* of a tile; elements of 16 bytes */
+  sn_type type, operand;               /* of sums, of tiles */
   int64_t n_parts, part_rows;          /* the sums leave in so many parts of so many rows */
   int tiles[2], next[2], sums, staged, work;
 } gpu_product;
@@ -51,17 +53,17 @@ static int64_t beyond(const gpu_product *g, int operand) { return operand ? g->p
 
 /* Elements from one row of a tile to the next. */
 static int64_t row_stride(const gpu_product *g, int operand) {
-  if (g->along_k[operand]) return TERMS + (g->tensor ? 4 : 1);
+  if (g->along_k[operand]) return g->terms + (g->tensor ? g->chunk : 1);
   return g->tile[operand] + (g->tensor ? 8 : 0);
 }
 
-static int64_t tile_rows(const gpu_product *g, int operand) { return g->along_k[operand] ? g->tile[operand] : TERMS; }
+static int64_t tile_rows(const gpu_product *g, int operand) { return g->along_k[operand] ? g->tile[operand] : g->terms; }
 static int64_t staged_columns(const gpu_product *g) { return g->tile[1] + (g->tensor ? 8 : 16); }
 
 /* All of the sums at once where the tiles' place, or half of shared memory, holds them. */
 static void choose_parts(const lowering *L, gpu_product *g) {
-  int64_t each = (int64_t)sn_type_bytes(g->type), room = (L->target->l1_bytes ? L->target->l1_bytes : 48 << 10) / (g->s.rows * g->s.columns > 128 * 128 ? 1 : 2) - 2048, tiles = 0;
-  for (int o = 0; o < 2; o++) tiles += STAGES * tile_rows(g, o) * row_stride(g, o) * each;
+  int64_t each = (int64_t)sn_type_bytes(g->type), bytes = (int64_t)sn_type_bytes(g->operand), room = (L->target->l1_bytes ? L->target->l1_bytes : 48 << 10) / (g->s.rows * g->s.columns > 128 * 128 ? 1 : 2) - 2048, tiles = 0;
+  for (int o = 0; o < 2; o++) tiles += STAGES * tile_rows(g, o) * row_stride(g, o) * bytes;
   if (tiles > room) room = tiles;
   for (g->n_parts = 1; g->n_parts < g->tile[0] / 32 && g->tile[0] / g->n_parts * staged_columns(g) * each > room; g->n_parts++) {
     while ((g->tile[0] / 32) % (g->n_parts + 1)) g->n_parts++;
@@ -71,7 +73,7 @@ static void choose_parts(const lowering *L, gpu_product *g) {
 
 static void choose_tiles(const lowering *L, gpu_product *g) {
   const product *p = g->p;
-  sn_gpu_problem q = {p->batch, p->m, p->n, p->k, g->tensor, g->type == SN_TYPE_F64, TERMS};
+  sn_gpu_problem q = {p->batch, p->m, p->n, p->k, g->tensor, g->type == SN_TYPE_F64, g->terms, (int)sn_type_bytes(g->operand)};
   sn_gpu_choose_product(L->target, &q, &g->s);
   g->tile[0] = g->s.rows;
   g->tile[1] = g->s.columns;
@@ -79,7 +81,7 @@ static void choose_tiles(const lowering *L, gpu_product *g) {
   g->n_blocks = ceil_div(p->n, g->tile[1]);
   for (int o = 0; o < 2; o++) {
     int64_t minor = g->along_k[o] ? p->k : beyond(g, o);
-    g->together[o] = minor % TOGETHER == 0 ? TOGETHER : 1;
+    for (g->together[o] = g->chunk; minor % g->together[o];) g->together[o] /= 2;
   }
   choose_parts(L, g);
 }
@@ -91,7 +93,7 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
 }
 
 /* Turns in which the threads copy a tile; in the last one some may have nothing to do. */
-static int64_t n_turns(const gpu_product *g, int operand) { return ceil_div(g->tile[operand] * TERMS, THREADS * g->together[operand]); }
+static int64_t n_turns(const gpu_product *g, int operand) { return ceil_div(g->tile[operand] * g->terms, THREADS * g->together[operand]); }
 
 static void add_buffers(lowering *L, gpu_product *g) {
   int64_t work[4] = {g->s.n_splits, g->p->batch, g->p->m, g->p->n};
@@ -99,8 +101,8 @@ static void add_buffers(lowering *L, gpu_product *g) {
   g->work = g->s.n_splits > 1 ? add(L, SN_KMEM_WORK, g->type, 4, work, "splits") : -1; /* arguments stand before tiles */
   for (int o = 0; o < 2; o++) {
     int64_t tile[3] = {STAGES, tile_rows(g, o), row_stride(g, o)}, next[2] = {THREADS, n_turns(g, o) * g->together[o]};
-    g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->type, 3, tile, names[o]);
-    g->next[o] = add(L, SN_KMEM_REGISTER, g->type, 2, next, nexts[o]);
+    g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->operand, 3, tile, names[o]);
+    g->next[o] = add(L, SN_KMEM_REGISTER, g->operand, 2, next, nexts[o]);
   }
   int64_t staged[2] = {g->part_rows, staged_columns(g)}; /* padded: rows that a warp writes at once lie in different banks */
   g->staged = add(L, SN_KMEM_SCRATCH, g->type, 2, staged, "staged");
@@ -128,16 +130,24 @@ typedef struct place {
   sn_knode *loops[3];
 } place;
 
+/* Row of the n-th 64 bytes that a turn copies. Eight threads write shared memory at once, two rows of 80 bytes: rows r and r + 4 lie in different banks, neighbours do not. */
+static const sn_ix *row_of(lowering *L, const sn_ix *n) {
+  sn_ix_context *x = L->k->ix;
+  return sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, n, 8), lower_const(L, 8)), sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, n, 2), lower_const(L, 4)), sn_ix_mod(x, sn_ix_div(x, n, 2), 4)));
+}
+
 /* for each thread, turn, neighbour */
 static bool open_places(lowering *L, const gpu_product *g, int o, place *at) {
   sn_ix_context *x = L->k->ix;
-  int64_t v = g->together[o], width = (g->along_k[o] ? TERMS : g->tile[o]) / v;
+  int64_t v = g->together[o], width = (g->along_k[o] ? g->terms : g->tile[o]) / v;
   const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &at->loops[0]);
   const sn_ix *turn = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, n_turns(g, o)), 1, 0, NULL, NULL, &at->loops[1]) : NULL;
   const sn_ix *j = turn ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, v), 1, 0, NULL, NULL, &at->loops[2]) : NULL;
   if (!j) return false;
   if (THREADS % width == 0) { /* then a thread's column is the same in each turn */
-    at->major = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS / width)), sn_ix_div(x, t, width));
+    const sn_ix *row = sn_ix_div(x, t, width);
+    if (g->tensor && g->along_k[o] && v == g->chunk) row = row_of(L, row);
+    at->major = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS / width)), row);
     at->minor = sn_ix_mul(x, sn_ix_mod(x, t, width), lower_const(L, v));
   } else {
     const sn_ix *group = sn_ix_add(x, sn_ix_mul(x, turn, lower_const(L, THREADS)), t);
@@ -171,8 +181,8 @@ static void fetch(lowering *L, const gpu_product *g, int o, const sn_ix *const *
   const sn_ix *row = g->along_k[o] ? major : minor, *k = g->along_k[o] ? minor : major;
   if (L->b.status == SN_OK && product_operand_index(L, g->p, (uint32_t)o, b, o ? zero : row, o ? row : zero, k, in)) {
     sn_kvalue *value = lower_value(L, sn_instr_operand(g->p->dot, (uint32_t)o), 0, in);
-    if (g->p->k % TERMS) value = zero_beyond(L, value, term, g->p->k);
-    if (value && value->type != g->type) value = sn_kb_elt(&L->b, SN_OP_CONVERT, g->type, 1, &value);
+    if (g->p->k % g->terms) value = zero_beyond(L, value, term, g->p->k);
+    if (value && value->type != g->operand) value = sn_kb_elt(&L->b, SN_OP_CONVERT, g->operand, 1, &value);
     sn_kb_store(&L->b, g->next[o], at.slot, 0, NULL, value);
   }
   close_places(L, &at);
@@ -199,11 +209,12 @@ static void contract(lowering *L, const gpu_product *g, bool clear, const sn_ix 
   c.b = (sn_ktile){g->tiles[1], at, {g->along_k[1] ? 1 : row_stride(g, 1), g->along_k[1] ? row_stride(g, 1) : 1}};
   c.m = lower_const(L, g->tile[0]);
   c.n = lower_const(L, g->tile[1]);
-  c.k = lower_const(L, clear ? 0 : TERMS);
+  c.k = lower_const(L, clear ? 0 : g->terms);
   c.mr = (int)g->tile[0];
   c.nr = (int)g->tile[1];
   c.accumulate = !clear;
-  c.algorithm = g->tensor ? SN_DOT_ALGORITHM_TF32_TF32_F32 : sn_instr_int(g->p->dot, SN_ATTR_DOT_ALGORITHM);
+  c.algorithm = sn_instr_int(g->p->dot, SN_ATTR_DOT_ALGORITHM);
+  if (g->tensor) c.algorithm = g->operand == SN_TYPE_F32 ? SN_DOT_ALGORITHM_TF32_TF32_F32 : g->operand == SN_TYPE_BF16 ? SN_DOT_ALGORITHM_BF16_BF16_F32 : SN_DOT_ALGORITHM_F16_F16_F32;
   sn_kb_contract(&L->b, &c);
 }
 
@@ -300,12 +311,12 @@ static void give_sums(lowering *L, const gpu_product *g, const sn_ix *const *b, 
 
 /* ---- phases ---- */
 
-/* Steps of 16 terms of the split that begins at `start`; the last one may be short. */
+/* Steps of the split that begins at `start`; the last one may be short. */
 static const sn_ix *n_steps(lowering *L, const gpu_product *g, const sn_ix *start) {
   sn_ix_context *x = L->k->ix;
-  const sn_ix *all = lower_const(L, g->s.split / TERMS);
-  if (g->s.n_splits * g->s.split < g->p->k + TERMS) return all;
-  return sn_ix_min(x, all, sn_ix_div(x, sn_ix_add(x, sn_ix_sub(x, lower_const(L, g->p->k), start), lower_const(L, TERMS - 1)), TERMS));
+  const sn_ix *all = lower_const(L, g->s.split / g->terms);
+  if (g->s.n_splits * g->s.split < g->p->k + g->terms) return all;
+  return sn_ix_min(x, all, sn_ix_div(x, sn_ix_add(x, sn_ix_sub(x, lower_const(L, g->p->k), start), lower_const(L, g->terms - 1)), g->terms));
 }
 
 static void product_phase(lowering *L, const gpu_product *g) {
@@ -333,7 +344,7 @@ static void product_phase(lowering *L, const gpu_product *g) {
   if (!s) return;
   /* Behind the last step its terms are fetched once more, for nobody. */
   const sn_ix *after = sn_ix_min(x, sn_ix_add(x, s, lower_const(L, 1)), sn_ix_sub(x, steps, lower_const(L, 1)));
-  const sn_ix *k0 = sn_ix_add(x, start, sn_ix_mul(x, after, lower_const(L, TERMS)));
+  const sn_ix *k0 = sn_ix_add(x, start, sn_ix_mul(x, after, lower_const(L, g->terms)));
   for (int o = 0; o < 2; o++) fetch(L, g, o, b, origins[o], k0);
   contract(L, g, false, sn_ix_mod(x, s, STAGES));
   for (int o = 0; o < 2; o++) put(L, g, o, sn_ix_mod(x, sn_ix_add(x, s, lower_const(L, 1)), STAGES));
@@ -431,6 +442,13 @@ static bool exact_in_tf32(sn_type t) { return sn_type_is_float(t) && t != SN_TYP
 
 static bool takes(sn_type t) { return sn_type_is_float(t); }
 
+/* What tensor cores would multiply; SN_TYPE_INVALID: the product is not for them. */
+static sn_type tensor_type(sn_type a, sn_type b, int64_t algorithm) {
+  if (a == b && (a == SN_TYPE_BF16 || a == SN_TYPE_F16)) return a;
+  if (algorithm == SN_DOT_ALGORITHM_BF16_BF16_F32 && a == SN_TYPE_F32 && b == SN_TYPE_F32) return SN_TYPE_BF16;
+  return algorithm == SN_DOT_ALGORITHM_TF32_TF32_F32 || (exact_in_tf32(a) && exact_in_tf32(b)) ? SN_TYPE_F32 : SN_TYPE_INVALID;
+}
+
 bool lower_gpu_product(lowering *L, const product *p) {
   gpu_product g;
   sn_type a = sn_operand_shape(p->dot, 0)->type, b = sn_operand_shape(p->dot, 1)->type, t = p->dot->shape->type;
@@ -438,8 +456,11 @@ bool lower_gpu_product(lowering *L, const product *p) {
   memset(&g, 0, sizeof g);
   g.p = p;
   g.type = a == SN_TYPE_F64 || b == SN_TYPE_F64 || t == SN_TYPE_F64 ? SN_TYPE_F64 : SN_TYPE_F32;
-  bool asked = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM) == SN_DOT_ALGORITHM_TF32_TF32_F32;
-  g.tensor = g.type == SN_TYPE_F32 && (asked || (exact_in_tf32(a) && exact_in_tf32(b)));
+  g.operand = g.type == SN_TYPE_F32 ? tensor_type(a, b, sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM)) : SN_TYPE_INVALID;
+  g.tensor = g.operand != SN_TYPE_INVALID;
+  if (!g.tensor) g.operand = g.type;
+  g.chunk = CHUNK_BYTES / (int64_t)sn_type_bytes(g.operand);
+  g.terms = g.type == SN_TYPE_F64 ? 16 : ROW_BYTES / (int64_t)sn_type_bytes(g.operand);
   for (uint32_t o = 0; o < 2; o++) g.along_k[o] = minor_is_contracted(p, o);
   choose_tiles(L, &g);
   add_buffers(L, &g);

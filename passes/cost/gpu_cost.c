@@ -43,7 +43,10 @@ static const gpu_rate *rate_of(const sn_target *t) {
   return &rates[0];
 }
 
-double sn_gpu_tensor_rate(const sn_target *t, double share) { return (t->tensor_tflops > 0 ? t->tensor_tflops : 100) * 1e6 * (share > 0 ? share : rate_of(t)->mma); }
+/* Data sheets: dense bf16 and f16 at twice tf32's rate on each of the targets. */
+double sn_gpu_tensor_rate(const sn_target *t, double share, int operand_bytes) {
+  return (t->tensor_tflops > 0 ? t->tensor_tflops : 100) * 1e6 * (share > 0 ? share : rate_of(t)->mma) * (operand_bytes == 2 ? 2 : 1);
+}
 
 double sn_gpu_cache_rate(const sn_target *t) { return (t->l2_gbs > 0 ? t->l2_gbs : 4000) * 1e3; }
 
@@ -59,13 +62,13 @@ double sn_gpu_tile_share(bool tensor, int rows, int columns) {
 
 static double peak(const sn_target *t, const sn_gpu_problem *p) { /* operations a microsecond */
   double fma = (t->fma_gflops > 0 ? t->fma_gflops : 10000) * 1e3;
-  if (p->tensor && t->tensor_tflops > 0) return sn_gpu_tensor_rate(t, 0);
+  if (p->tensor && t->tensor_tflops > 0) return sn_gpu_tensor_rate(t, 0, p->operand_bytes);
   return p->wide ? fma / 2 : fma;
 }
 
 static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *tile, int64_t n_splits, sn_gpu_product_schedule *s) {
   int64_t cores = t->cores > 0 ? t->cores : 100;
-  double each = p->wide ? 8 : 4, share = p->tensor ? tile->tensor : tile->fma, rate = t->memory_gbs > 0 ? t->memory_gbs * 1e3 : 1e6;
+  double each = p->wide ? 8 : 4, operand = p->operand_bytes ? p->operand_bytes : each, share = p->tensor ? tile->tensor : tile->fma, rate = t->memory_gbs > 0 ? t->memory_gbs * 1e3 : 1e6;
   memset(s, 0, sizeof *s);
   s->rows = tile->rows;
   s->columns = tile->columns;
@@ -76,8 +79,8 @@ static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *ti
   double useful = (double)p->batch * (double)p->m * (double)p->n, area = (double)tile->rows * (double)tile->columns, result = useful * each;
   s->fill = useful * (double)s->n_splits / ((double)(s->waves * cores) * area);
   s->maths_us = (double)s->waves * 2 * area * (double)s->split / (peak(t, p) * share / (double)cores) + BLOCK_US * (double)ceil_div(s->waves, tile->resident);
-  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * each / sn_gpu_cache_rate(t);
-  s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * each + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
+  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * operand / sn_gpu_cache_rate(t);
+  s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * operand + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
   double longest = s->maths_us > s->cache_us ? s->maths_us : s->cache_us;
   s->us = longest > s->memory_us ? longest : s->memory_us;
   /* The splits' sums are written; the last block of a tile reads them again, mostly from L2, and nobody else has work then. */

@@ -73,6 +73,7 @@ typedef struct sn_gpu_work {
   double alone;          /* of those accesses: what one block makes when all others are done */
   int rows, columns;     /* the contraction's tile */
   bool tensor;
+  int operand_bytes;     /* of an element as it is multiplied */
 } sn_gpu_work;
 
 /* Of all items of a launch, from its loops. SN_ERR_MEMORY alone. */

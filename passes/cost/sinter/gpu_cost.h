@@ -15,6 +15,7 @@ typedef struct sn_gpu_problem {
   bool tensor;           /* on tensor cores */
   bool wide;             /* f64 */
   int64_t terms;         /* k is cut at multiples of this */
+  int operand_bytes;     /* of an element as it is multiplied: 2 on tensor cores at twice tf32's rate; 0: as wide as the sums */
 } sn_gpu_problem;
 
 /* A schedule and what it is taken to cost. */
@@ -31,8 +32,8 @@ void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_p
 /* What one given tile and number of splits takes. false: no such tile for this problem. */
 bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, int columns, int64_t n_splits, sn_gpu_product_schedule *out);
 
-/* Rates, a microsecond: operations of tensor cores (share 0: gpu_rates.def's), bytes of L2. Share of them that products of a tile reach. */
-double sn_gpu_tensor_rate(const sn_target *t, double share);
+/* Rates, a microsecond: operations of tensor cores on operands of 4 bytes (tf32) or 2 (share 0: gpu_rates.def's), bytes of L2. Share of them that products of a tile reach. */
+double sn_gpu_tensor_rate(const sn_target *t, double share, int operand_bytes);
 double sn_gpu_cache_rate(const sn_target *t);
 double sn_gpu_block_rate(const sn_target *t); /* of L2, by a block that has the device to itself */
 double sn_gpu_tile_share(bool tensor, int rows, int columns);

@@ -161,7 +161,7 @@ START_TEST(tiles_fill_the_waves) {
   fixture f;
   fixture_init(&f, "sm_90a");
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    sn_gpu_problem p = {1, rows[i].m, rows[i].n, rows[i].k, true, false, 16};
+    sn_gpu_problem p = {1, rows[i].m, rows[i].n, rows[i].k, true, false, 16, 4};
     sn_gpu_product_schedule s, one;
     sn_gpu_choose_product(&f.target, &p, &s);
     ck_assert_msg(s.fill > 0.9 && s.fill <= 1, "product %zu: %d x %d in %lld splits fill %.2f", i, s.rows, s.columns, (long long)s.n_splits, s.fill);
