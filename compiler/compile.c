@@ -184,6 +184,12 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   return SN_OK;
 }
 
+static void tell(sn_diag *d, const sn_module *m, const sn_compile_report *r) {
+  sn_note(d, SN_NOWHERE, "compiled %s in %.1f ms: passes %.1f, plan and kernels %.1f, code %.1f; %lld commands, %lld kernels of which %lld distinct, %lld bytes of code, %lld of temporaries", m->name,
+          1e3 * r->total_s, 1e3 * r->passes_s, 1e3 * r->lower_s, 1e3 * r->emit_s, (long long)r->n_commands, (long long)r->n_kernels, (long long)r->n_distinct,
+          (long long)r->code_bytes, (long long)r->arena_bytes);
+}
+
 sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o, sn_program **out, sn_compile_report *report) {
   *out = NULL;
   sn_compile_options options;
@@ -211,6 +217,7 @@ sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o
     *out = NULL;
     s = dumped;
   }
+  if (s == SN_OK && sn_log() == SN_LOG_DEBUG) tell(d, m, r);
   sn_module_destroy(c.m);
   sn_arena_destroy(c.arena);
   if (!keep) sn_compile_report_finish(r);

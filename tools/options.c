@@ -287,6 +287,16 @@ static bool serve_builtin(const sn_options *o) {
   return true;
 }
 
+/* A malformed variable is as wrong as a malformed option. */
+static int check_environment(const sn_tool *tool) {
+  sn_diag *d = NULL;
+  if (sn_diag_create(&d) != SN_OK) return sn_usage_error(tool, "out of memory");
+  sn_status s = sn_env_check(d);
+  int code = s == SN_OK ? SN_EXIT_OK : sn_tool_report(tool, d, s);
+  sn_diag_destroy(d);
+  return code;
+}
+
 int sn_options_parse(const sn_tool *tool, int argc, char **argv, sn_options **out) {
   sn_options *o = NULL;
   *out = NULL;
@@ -296,6 +306,7 @@ int sn_options_parse(const sn_tool *tool, int argc, char **argv, sn_options **ou
   bool done = code == SN_EXIT_OK && serve_builtin(o);
   if (done) code = check_stdout(tool);
   if (code == SN_EXIT_OK && !done) code = check_operands(o);
+  if (code == SN_EXIT_OK && !done) code = check_environment(tool);
   if (code != SN_EXIT_OK || done) {
     sn_options_destroy(o);
     return code;

@@ -316,6 +316,16 @@ static sn_status prepare(run *r) {
   return s == SN_OK ? apply_passes(r) : s;
 }
 
+/* Without SINTER_DEVICES there are as many as the run asks for. */
+static sn_status check_devices(const run *r) {
+  int64_t there = r->n_processes;
+  SN_TRY(sn_env_int(r->d, "SINTER_DEVICES", &there));
+  if (r->n_processes <= there) return SN_OK;
+  sn_error(r->d, (sn_loc){"SINTER_DEVICES", 0, 0}, SN_ERR_USAGE, "%s runs on %d devices, there are %lld", r->m->name, r->n_processes, (long long)there);
+  sn_hint(r->d, "--replicas and --partitions say on how many it runs");
+  return SN_ERR_USAGE;
+}
+
 static sn_status go(run *r) {
   SN_TRY(prepare(r));
   int replicas = (int)sn_opt_int(r->o, "replicas"), partitions = (int)sn_opt_int(r->o, "partitions");
@@ -323,6 +333,7 @@ static sn_status go(run *r) {
   if (!replicas) replicas = r->m->replica_count > 1 && !r->golden.n_devices ? (int)r->m->replica_count : 1;
   if (!partitions) partitions = r->golden.n_devices ? (r->sharded ? r->golden.n_devices : 1) : r->m->num_partitions > 1 ? (int)r->m->num_partitions : 1;
   r->n_processes = replicas * partitions;
+  SN_TRY(check_devices(r));
   SN_TRY(make_shards(r, partitions));
   SN_TRY(choose_engine(r));
   sn_array **results = sn_alloc_zero((size_t)r->n_processes + 1, sizeof *results), **got = NULL;

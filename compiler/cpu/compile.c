@@ -111,7 +111,7 @@ static void verify(unit *u, emit *e) {
   char *text = NULL;
   if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text)) {
     char *ir = LLVMPrintModuleToString(e->module);
-    if (sn_env("SINTER_LLVM_DEBUG")) fprintf(stderr, "%s\n", ir);
+    if (sn_log() == SN_LOG_DEBUG) fprintf(stderr, "%s\n", ir);
     unit_fail(u, SN_ERR_INTERNAL, "LLVM's verifier", text);
     LLVMDisposeMessage(ir);
   }

@@ -99,10 +99,21 @@ static void print_entry(const diag_entry *e, const print_style *style, FILE *to)
   fputc('\n', to);
 }
 
+/* The least severity that SINTER_LOG shows. */
+static sn_severity print_least(void) {
+  sn_log_level level = sn_log();
+  return level == SN_LOG_ERROR ? SN_ERROR : level == SN_LOG_WARN ? SN_WARNING : SN_NOTE;
+}
+
 void sn_diag_print(const sn_diag *d, FILE *to, bool colour) {
   if (d == NULL) return;
   const print_style *style = colour ? &print_coloured : &print_plain;
-  for (size_t i = 0; i < d->n; i++) print_entry(&d->entries[i], style, to);
-  size_t lost = sn_diag_count(d, SN_NOTE) - d->n;
+  sn_severity least = print_least();
+  size_t shown = 0;
+  for (size_t i = 0; i < d->n; i++) {
+    shown += d->entries[i].shown.severity >= least;
+    if (d->entries[i].shown.severity >= least) print_entry(&d->entries[i], style, to);
+  }
+  size_t lost = sn_diag_count(d, least) - shown;
   if (lost != 0) fprintf(to, "%snote:%s %zu more not shown\n", style->note, style->off, lost);
 }

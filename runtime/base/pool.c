@@ -11,11 +11,9 @@
  */
 #include "base_internal.h"
 
-#include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <stdalign.h>
-#include <stdlib.h>
 
 #define POOL_OPEN (1u << 31)
 #define POOL_WAITING (1u << 30) /* the caller sleeps on the gate */
@@ -41,6 +39,7 @@ struct sn_pool {
   alignas(POOL_LINE) sn_pool_fn fn;
   void *ctx;
   int64_t n_items;
+  _Atomic int64_t n_wakes; /* written by callers alone */
   /* Fixed after creation. */
   alignas(POOL_LINE) int n_threads;
   double spin_seconds;
@@ -143,6 +142,7 @@ static void pool_announce(sn_pool *p, int64_t n_wanted) {
   atomic_fetch_add(&p->epoch, 1);
   uint32_t n_asleep = atomic_load(&p->n_asleep);
   if (n_asleep == 0 || n_wanted <= 0) return;
+  atomic_fetch_add_explicit(&p->n_wakes, 1, memory_order_relaxed);
   sn_base_wake(&p->epoch, n_wanted < (int64_t)n_asleep ? (int)n_wanted : (int)n_asleep);
 }
 
@@ -189,16 +189,12 @@ void sn_pool_run(sn_pool *p, int64_t n, sn_pool_fn fn, void *ctx) {
 
 /* ---- life ---- */
 
-static int pool_default_threads(void) {
-  const char *text = sn_env("SINTER_THREADS");
-  if (text != NULL) {
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (errno == 0 && *end == '\0' && n >= 1 && n <= POOL_MAX_THREADS) return (int)n;
-  }
-  int n = sn_cpu_count();
-  return n < POOL_MAX_THREADS ? n : POOL_MAX_THREADS;
+static sn_status pool_default_threads(int *n) {
+  int64_t asked = 0;
+  SN_TRY(sn_env_int(NULL, "SINTER_THREADS", &asked));
+  *n = asked != 0 ? (int)asked : sn_cpu_count();
+  if (*n > POOL_MAX_THREADS) *n = POOL_MAX_THREADS;
+  return SN_OK;
 }
 
 /* Ends and joins the first n workers. */
@@ -230,9 +226,10 @@ static void pool_free(sn_pool *p) {
 sn_status sn_pool_create(int n_threads, sn_pool **out) {
   *out = NULL;
   if (n_threads < 0 || n_threads > POOL_MAX_THREADS) return SN_ERR_USAGE;
+  if (n_threads == 0) SN_TRY(pool_default_threads(&n_threads));
   sn_pool *p = sn_alloc_aligned(POOL_LINE, sizeof *p);
   if (p == NULL) return SN_ERR_MEMORY;
-  *p = (sn_pool){.n_threads = n_threads != 0 ? n_threads : pool_default_threads()};
+  *p = (sn_pool){.n_threads = n_threads};
   /* With more threads than CPUs a spinning thread takes the CPU of the one it waits for. */
   p->spin_seconds = p->n_threads <= sn_cpu_count() ? POOL_SPIN_SECONDS : 0;
   p->workers = sn_alloc_zero((size_t)p->n_threads, sizeof *p->workers);
@@ -263,6 +260,14 @@ void sn_pool_destroy(sn_pool *p) {
 
 int sn_pool_threads(const sn_pool *p) {
   return p != NULL ? p->n_threads : 1;
+}
+
+int64_t sn_pool_wakes(const sn_pool *p) {
+  return p != NULL ? atomic_load_explicit(&p->n_wakes, memory_order_relaxed) : 0;
+}
+
+bool sn_pool_is_awake(const sn_pool *p) {
+  return p != NULL && p->n_threads > 1 && p->spin_seconds > 0 && atomic_load_explicit(&p->n_asleep, memory_order_relaxed) == 0;
 }
 
 sn_status sn_pool_background(sn_pool *p, void (*fn)(void *ctx), void *ctx) {

@@ -88,7 +88,10 @@ size_t sn_diag_count(const sn_diag *d, sn_severity at_least);
 size_t sn_diag_stored(const sn_diag *d);
 const sn_diagnostic *sn_diag_get(const sn_diag *d, size_t index);
 void sn_diag_clear(sn_diag *d);
-/* `file:line:col: error: message`, the source line, a caret, `hint: …`; colour when asked. */
+/* What SINTER_LOG says is shown. */
+typedef enum sn_log_level { SN_LOG_ERROR, SN_LOG_WARN, SN_LOG_INFO, SN_LOG_DEBUG } sn_log_level;
+sn_log_level sn_log(void); /* INFO unless SINTER_LOG names another */
+/* `file:line:col: error: message`, the source line, a caret, `hint: …`; colour when asked. What lies below SINTER_LOG is left out. */
 void sn_diag_print(const sn_diag *d, FILE *to, bool colour);
 
 /* Reports and returns `status`, so that a caller can write `return sn_error(d, loc, SN_ERR_SHAPE, "…", …);`. */
@@ -192,10 +195,14 @@ bool sn_map_at(const sn_map *m, size_t i, const void **key, size_t *key_bytes, u
 typedef struct sn_pool sn_pool;
 typedef void (*sn_pool_fn)(void *ctx, int64_t item, int worker); /* worker in [0, n_threads) */
 /* n_threads counts the caller of sn_pool_run; 0: SINTER_THREADS, else the CPUs this process may use (affinity, cgroup quota).
- * A thread that cannot be made is SN_ERR_UNAVAILABLE with nothing left behind. */
+ * A thread that cannot be made is SN_ERR_UNAVAILABLE with nothing left behind; a malformed SINTER_THREADS, where it is asked, SN_ERR_USAGE (sn_env_check says why). */
 SN_NODISCARD sn_status sn_pool_create(int n_threads, sn_pool **out);
 void sn_pool_destroy(sn_pool *p);
 int sn_pool_threads(const sn_pool *p); /* NULL: 1 */
+/* How often sn_pool_run has asked the system to wake workers since the pool was made: each time costs both sides microseconds. NULL: 0. */
+int64_t sn_pool_wakes(const sn_pool *p);
+/* Does every worker spin at the moment, so that a job of a microsecond is worth sharing? False when one sleeps, or there is none. */
+bool sn_pool_is_awake(const sn_pool *p);
 /* Runs fn(ctx, i, worker) for i in [0, n) and returns when all are done. Runs inline when p is NULL, has one thread, n < 2,
  * or when called from inside one of its own items. One job at a time: further callers wait. */
 void sn_pool_run(sn_pool *p, int64_t n, sn_pool_fn fn, void *ctx);
@@ -208,6 +215,21 @@ SN_NODISCARD sn_status sn_pool_background(sn_pool *p, void (*fn)(void *ctx), voi
 int sn_cpu_count(void); /* usable by this process: affinity and cgroup quota */
 double sn_time(void);   /* monotonic, seconds */
 const char *sn_env(const char *name); /* NULL when unset or empty */
+
+/* The variables that Sinter reads: rows of env.def, behind the last one a row without a name. */
+typedef enum sn_env_kind { SN_ENV_TEXT, SN_ENV_INT, SN_ENV_CHOICE } sn_env_kind;
+typedef struct sn_env_row {
+  const char *name;
+  sn_env_kind kind;
+  const char *choices; /* CHOICE: "a|b|c" */
+  int64_t least, most; /* INT */
+  const char *meaning; /* one sentence, no full stop */
+} sn_env_row;
+extern const sn_env_row sn_env_rows[];
+/* The value of an INT, or the position of a CHOICE, from 0; *value stays as it is when the variable is unset. SN_ERR_USAGE, with the variable as the message's place. */
+SN_NODISCARD sn_status sn_env_int(sn_diag *d, const char *name, int64_t *value);
+/* Looks at every row and reports each that is malformed: SN_ERR_USAGE. For tools at their start, and for programs that embed Sinter. */
+SN_NODISCARD sn_status sn_env_check(sn_diag *d);
 
 typedef struct sn_file_map {
   const uint8_t *data;

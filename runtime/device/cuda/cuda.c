@@ -108,8 +108,10 @@ static sn_status cuda_create(sn_diag *d, const sn_program *p, const sn_context_o
   c->program = p;
   c->options = *o;
   c->control = needs_host(p);
-  c->waits = o->on_command || sn_env("SINTER_CUDA_SYNC");
-  sn_status s = sn_cuda_api_open(d, &c->api);
+  int64_t waits = 0;
+  sn_status s = sn_env_int(d, "SINTER_CUDA_SYNC", &waits);
+  c->waits = o->on_command || waits;
+  if (s == SN_OK) s = sn_cuda_api_open(d, &c->api);
   if (s != SN_OK) {
     sn_free(c);
     return s;

@@ -41,6 +41,7 @@ int main(void) {
   suite_add_tcase(s, case_map());
   suite_add_tcase(s, case_pool());
   suite_add_tcase(s, case_os());
+  suite_add_tcase(s, case_env());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);
   int failed = srunner_ntests_failed(r);

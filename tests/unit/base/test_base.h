@@ -15,6 +15,7 @@ TCase *case_diag(void);
 TCase *case_map(void);
 TCase *case_pool(void);
 TCase *case_os(void);
+TCase *case_env(void);
 
 /* Runs `attempt` with 0, 1, 2, … allocations allowed until it says SN_OK; every earlier status must be
  * SN_ERR_MEMORY and nothing may stay behind. Returns how many allocations it needs. */

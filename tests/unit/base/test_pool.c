@@ -205,11 +205,16 @@ START_TEST(pool_size_comes_from_environment) {
   sn_pool *p = make_pool(0);
   ck_assert_int_eq(sn_pool_threads(p), 3);
   sn_pool_destroy(p);
-  static const char *const nonsense[] = {"", "0", "-2", "4x", "99999999999999999999"};
+  setenv("SINTER_THREADS", "", 1); /* as if it were unset */
+  p = make_pool(0);
+  ck_assert_int_eq(sn_pool_threads(p), sn_cpu_count());
+  sn_pool_destroy(p);
+  static const char *const nonsense[] = {"0", "-2", "4x", "abc", "1025", "99999999999999999999"};
   for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
     setenv("SINTER_THREADS", nonsense[i], 1);
-    p = make_pool(0);
-    ck_assert_int_eq(sn_pool_threads(p), sn_cpu_count());
+    ck_assert_int_eq(sn_pool_create(0, &p), SN_ERR_USAGE);
+    ck_assert_ptr_null(p);
+    p = make_pool(2); /* nobody asks it */
     sn_pool_destroy(p);
   }
   unsetenv("SINTER_THREADS");
