@@ -16,6 +16,12 @@ typedef struct place {
   int64_t offset;
 } place;
 
+/* A phase as it will be run: into how many chunks its items are cut does not change from run to run. */
+typedef struct phase_run {
+  sn_kernel_fn fn;
+  int64_t n_items, n_chunks; /* n_chunks 1: the caller's thread alone */
+} phase_run;
+
 struct sn_context {
   sn_program *program;
   sn_context_options options;
@@ -27,6 +33,9 @@ struct sn_context {
   place *places;          /* all commands' slices, one after the other */
   uint32_t *first_place;  /* by command */
   void **buffers;         /* of the running command */
+  uint32_t *first_phase;  /* by kernel */
+  phase_run *phases;
+  bool *needed;           /* by argument, then result: does it have elements, so that its memory must be there? */
   atomic_bool cancelled;
   const sn_driver *driver; /* NULL: the host runs it */
   void *driver_state;
@@ -75,6 +84,46 @@ static sn_status make_tables(sn_context *c) {
   return SN_OK;
 }
 
+/* Cut by counts and costs alone. */
+static int64_t chunks_of(const sn_context *c, const sn_program_phase *f) {
+  double ns = (double)f->cost_ns * (double)f->n_items; /* 0: unknown */
+  if (c->n_workers == 1 || f->n_items <= 1 || (ns > 0 && ns < PARALLEL_NS)) return 1;
+  int64_t most = (int64_t)c->n_workers * CHUNKS_A_WORKER;
+  if (ns > 0 && ns < (double)most * CHUNK_NS) most = (int64_t)(ns / CHUNK_NS);
+  return f->n_items < most || f->cost_ns >= LONG_ITEM_NS ? f->n_items : most;
+}
+
+static sn_status make_phases(sn_context *c) {
+  const sn_program *p = c->program;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < p->n_kernels; k++) n += (uint32_t)p->kernels[k].n_phases;
+  c->first_phase = sn_alloc_zero(p->n_kernels + 1u, sizeof *c->first_phase);
+  c->phases = sn_alloc_zero(n + 1u, sizeof *c->phases);
+  if (!c->first_phase || !c->phases) return SN_ERR_MEMORY;
+  n = 0;
+  for (uint32_t k = 0; k < p->n_kernels; k++) {
+    c->first_phase[k] = n;
+    for (int f = 0; f < p->kernels[k].n_phases; f++) {
+      const sn_program_phase *from = &p->kernels[k].phases[f];
+      void *at = (uint8_t *)p->code + from->code_offset;
+      c->phases[n] = (phase_run){NULL, from->n_items, chunks_of(c, from)};
+      memcpy(&c->phases[n++].fn, &at, sizeof at);
+    }
+  }
+  return SN_OK;
+}
+
+static sn_status find_needed(sn_diag *d, sn_context *c) {
+  const sn_program *p = c->program;
+  c->needed = sn_alloc_zero((size_t)p->n_arguments + p->n_results + 1, sizeof *c->needed);
+  if (!c->needed) return sn_out_of_memory(d, (size_t)p->n_arguments + p->n_results);
+  for (uint32_t i = 0; i < p->n_arguments + p->n_results; i++) {
+    const sn_program_leaf *l = i < p->n_arguments ? &p->arguments[i] : &p->results[i - p->n_arguments];
+    c->needed[i] = sn_shape_bytes(l->shape) != 0;
+  }
+  return SN_OK;
+}
+
 static sn_status make_memory(sn_diag *d, sn_context *c) {
   const sn_program *p = c->program;
   /* Scratch is what kernels count on to stay in caches: pages that lie together in them, which only large ones are sure to. */
@@ -95,7 +144,7 @@ static sn_status make_on_device(sn_diag *d, sn_context *c) {
 }
 
 static sn_status make_on_host(sn_diag *d, sn_context *c) {
-  if (make_tables(c) != SN_OK) return sn_out_of_memory(d, sizeof *c->places);
+  if (make_tables(c) != SN_OK || make_phases(c) != SN_OK) return sn_out_of_memory(d, sizeof *c->places);
   return make_memory(d, c);
 }
 
@@ -107,7 +156,8 @@ sn_status sn_context_create(sn_diag *d, sn_program *p, const sn_context_options 
   if (o) memcpy(&c->options, o, o->struct_size && o->struct_size < sizeof c->options ? o->struct_size : sizeof c->options);
   c->program = sn_program_retain(p);
   c->n_workers = sn_pool_threads(c->options.pool);
-  sn_status s = p->device ? make_on_device(d, c) : make_on_host(d, c);
+  sn_status s = find_needed(d, c);
+  if (s == SN_OK) s = p->device ? make_on_device(d, c) : make_on_host(d, c);
   if (s != SN_OK) sn_context_destroy(c);
   else *out = c;
   return s;
@@ -122,6 +172,9 @@ void sn_context_destroy(sn_context *c) {
   sn_free(c->places);
   sn_free(c->first_place);
   sn_free(c->buffers);
+  sn_free(c->first_phase);
+  sn_free(c->phases);
+  sn_free(c->needed);
   sn_program_release(c->program);
   sn_free(c);
 }
@@ -149,25 +202,16 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
   l->fn(&env, begin, begin + each + (chunk < more));
 }
 
-static void run_phase(sn_context *c, const sn_program_phase *f, void *const *buffers) {
-  launch l = {c, NULL, buffers, f->n_items, 1};
-  void *at = (uint8_t *)c->program->code + f->code_offset;
-  memcpy(&l.fn, &at, sizeof l.fn);
-  double ns = (double)f->cost_ns * (double)f->n_items; /* 0: unknown */
+static void run_phase(sn_context *c, const phase_run *f) {
+  launch l = {c, f->fn, c->buffers, f->n_items, f->n_chunks};
   if (f->n_items <= 0) return;
-  if (c->n_workers == 1 || f->n_items == 1 || (ns > 0 && ns < PARALLEL_NS)) {
-    run_chunk(&l, 0, 0);
-    return;
-  }
-  int64_t most = (int64_t)c->n_workers * CHUNKS_A_WORKER;
-  if (ns > 0 && ns < (double)most * CHUNK_NS) most = (int64_t)(ns / CHUNK_NS);
-  l.n_chunks = f->n_items < most || f->cost_ns >= LONG_ITEM_NS ? f->n_items : most;
-  sn_pool_run(c->options.pool, l.n_chunks, run_chunk, &l);
+  if (f->n_chunks == 1) run_chunk(&l, 0, 0);
+  else sn_pool_run(c->options.pool, l.n_chunks, run_chunk, &l);
 }
 
 static void run_kernel(sn_context *c, const sn_command *m) {
-  const sn_program_kernel *k = &c->program->kernels[m->kernel];
-  for (int f = 0; f < k->n_phases; f++) run_phase(c, &k->phases[f], c->buffers);
+  const phase_run *f = &c->phases[c->first_phase[m->kernel]];
+  for (int n = c->program->kernels[m->kernel].n_phases; n > 0; n--) run_phase(c, f++);
 }
 
 /* ---- the walk ---- */
@@ -282,7 +326,7 @@ static sn_status check_pointers(sn_diag *d, const sn_context *c, void *const *ar
     uint32_t k = is_result ? i - p->n_arguments : i;
     const void *at = is_result ? results[k] : arguments[k];
     const sn_program_leaf *l = is_result ? &p->results[k] : &p->arguments[k];
-    if (sn_shape_bytes(l->shape) == 0) continue;
+    if (!c->needed[i]) continue;
     if (!at || (uintptr_t)at % 64) return sn_error(d, loc, SN_ERR_USAGE, "%s %u: memory %s", is_result ? "result" : "argument", k, at ? "is not 64-byte aligned" : "is missing");
     if (is_result && l->alias_of >= 0 && arguments[l->alias_of] != at) {
       return sn_error(d, loc, SN_ERR_USAGE, "result %u shares argument %lld: both must be bound to the same memory", k, (long long)l->alias_of);

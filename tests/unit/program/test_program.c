@@ -104,6 +104,45 @@ START_TEST(runs_a_loop) {
 }
 END_TEST
 
+/* A small phase is the caller's thread's: it wakes nobody. A large one wakes who sleeps. */
+START_TEST(small_phases_leave_the_pool_asleep) {
+  static const struct {
+    int64_t n_items, cost_ns;
+    bool wakes;
+  } rows[] = {{64, 10, false}, {3, 1000, false}, {1, 1000000, false}, {64, 1000, true}, {2, 100000, true}, {64, 0 /* unknown */, true}};
+  sn_pool *pool;
+  ck_assert_int_eq(sn_pool_create(sn_cpu_count() > 1 ? 2 : 1, &pool), SN_OK);
+  for (size_t i = 0; HAVE_CODE && i < sizeof rows / sizeof rows[0]; i++) {
+    fixture f;
+    sn_program *p;
+    sn_context *c;
+    sn_context_options o;
+    _Alignas(64) int32_t in[16] = {0}, out[16];
+    void *arguments[1] = {in}, *results[1] = {out};
+    fixture_init(&f);
+    f.phases[0].n_items = rows[i].n_items;
+    f.phases[0].cost_ns = rows[i].cost_ns;
+    f.commands[1] = (sn_command){.kind = SN_COMMAND_KERNEL, .name = "add.1", .kernel = 0, .n_slices = 1, .slices = &f.slices[5]};
+    f.spec.n_commands = 2;
+    sn_context_options_init(&o);
+    o.pool = pool;
+    ck_assert_int_eq(sn_program_build(f.d, &f.spec, &p), SN_OK);
+    ck_assert_int_eq(sn_context_create(f.d, p, &o, &c), SN_OK);
+    double until = sn_time() + 60;
+    while (sn_pool_is_awake(pool) && sn_time() < until) usleep(100);
+    ck_assert(!sn_pool_is_awake(pool));
+    int64_t before = sn_pool_wakes(pool);
+    for (int k = 0; k < (rows[i].wakes ? 1 : 100); k++) ck_assert_int_eq(sn_context_run(f.d, c, arguments, results), SN_OK);
+    bool expected = rows[i].wakes && sn_pool_threads(pool) > 1;
+    ck_assert_msg(sn_pool_wakes(pool) - before == expected, "row %zu: %lld wake-ups", i, (long long)(sn_pool_wakes(pool) - before));
+    sn_context_destroy(c);
+    sn_program_release(p);
+    fixture_finish(&f);
+  }
+  sn_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(takes_the_branch_or_the_last) {
   static const int32_t want[][2] = {{0, 10}, {1, 20}, {7, 20}, {-1, 20}};
   fixture f;
@@ -268,6 +307,8 @@ int main(void) {
   Suite *s = suite_create("program");
   TCase *t = tcase_create("program");
   tcase_add_test(t, runs_a_loop);
+  tcase_set_timeout(t, 120);
+  tcase_add_test(t, small_phases_leave_the_pool_asleep);
   tcase_add_test(t, takes_the_branch_or_the_last);
   tcase_add_test(t, file_round_trip);
   tcase_add_test(t, every_prefix_and_flip_is_refused);
