@@ -285,12 +285,37 @@ static void vector_once(emit *e, const vector_loop *v, int64_t trips, carried *c
   scope_close(e);
 }
 
+/* Rows shorter than a vector, as shorter vectors without a mask: ten lanes are eight and two. A masked store holds its whole line: the next row, which begins in it where rows
+ * are updated in place, would wait until it has reached the cache (810 ns instead of 135 for 100 rows of ten on Zen 4). */
+enum { MOST_PIECES = 2 };
+
+static bool in_pieces(const vector_loop *v, int64_t trips) {
+  int n = 0;
+  for (int64_t t = trips; t; t &= t - 1) n++;
+  return v->n->n_results == 0 && trips < v->width && trips % 2 == 0 && n <= MOST_PIECES;
+}
+
+static void vector_pieces(emit *e, const vector_loop *v, int64_t trips, carried *c) {
+  int64_t from = 0;
+  for (int w = v->width / 2; w > 1; w /= 2) {
+    if (!(trips & w)) continue;
+    vector_loop piece = *v;
+    piece.width = e->lanes = w;
+    scope_open(e, NULL);
+    vector_body(e, &piece, LLVMConstInt(e->i64, (unsigned long long)from, 0), NULL, c);
+    scope_close(e);
+    from += w;
+  }
+}
+
 static void vector_loops(emit *e, const vector_loop *v, val trips, carried *c) {
   const sn_knode *n = v->n;
   bool whole = n->step == 1 && divides(n->hi, v->width) && divides(n->lo, v->width), runs = n->lo->hi < n->hi->lo;
   int64_t known = static_trips(n);
   if (known >= 0) whole = known % v->width == 0;
-  if (known > 0 && known <= v->width) {
+  if (known > 0 && in_pieces(v, known)) {
+    vector_pieces(e, v, known, c);
+  } else if (known > 0 && known <= v->width) {
     vector_once(e, v, known, c);
   } else if (whole) {
     vector_run(e, v, trips, NULL, runs, c);

@@ -91,11 +91,14 @@ static void nest_close(lowering *L, nest *n, sn_kvalue **next) {
 
 /* ---- reduce ---- */
 
+enum { LEAST_LANES = 4 };
+
 /* Lanes for the innermost loop of a reduction over `size`; 1: no vector loop. */
 static int reduce_lanes(const lowering *L, int64_t size, sn_type t, bool recognised) {
   int lanes = lower_lanes(L, t);
   if (lower_on_gpu(L)) lanes = lower_gpu_lanes(size / 2 + 1); /* no lane stays idle; 32 at least */
-  if (!recognised || lower_in_vector(L) || size < lanes || sn_type_is_complex(t)) return 1;
+  else while (lanes > LEAST_LANES && lanes / 2 >= size) lanes /= 2; /* short rows: one vector, masked; what is reduced may be an exponential */
+  if (!recognised || lower_in_vector(L) || size < (lower_on_gpu(L) ? lanes : LEAST_LANES) || sn_type_is_complex(t)) return 1;
   return lanes;
 }
 

@@ -10,7 +10,8 @@
  *         for each tile of MR rows: contract MR x NR x KC in tile c
  *     after the last block, tile by tile while it is warm: epilogue, stores
  *
- * Panels are zero-padded, so every contraction is a full tile; only the epilogue knows where the matrix ends. Sums run over k in order, so the bits depend on the
+ * Panels are zero-padded, so every contraction is a full tile; only the epilogue knows where the matrix ends. Operands that lie well enough, or are so small that packing
+ * would cost more than it saves, are read in place, rhs with its last columns masked. Sums run over k in order, so the bits depend on the
  * shape alone. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Sizes: lower_product_tile.c; packing: lower_product_pack.c. */
 #include "lower_convolution.h"
 
@@ -93,19 +94,21 @@ static void add_buffers(lowering *L, product *p) {
 
 /* ---- the item ---- */
 
-/* Terms from k0 on of panel jp. */
-static bool rhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix **at, sn_ktile *out) {
+/* Panel jp from term k0 on: c->b, and c->n where the matrix ends inside. */
+static bool rhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix **at, sn_kcontract *c) {
   sn_ix_context *x = L->k->ix;
   const sn_ix *zero = lower_const(L, 0), *panel = sn_ix_add(x, it->panel0, jp);
   int buffer;
   if (p->rhs_in_place) {
-    *out = (sn_ktile){p->rhs_buffer, at, {p->rhs_pitch, 1}};
-    return product_operand_at(L, p, 1, it->b, sn_ix_mul(x, panel, lower_const(L, p->nr)), k0, &buffer, at);
+    const sn_ix *column = sn_ix_mul(x, panel, c->n);
+    c->b = (sn_ktile){p->rhs_buffer, at, {p->rhs_term, 1}};
+    if (p->n % p->nr) c->n = sn_ix_min(x, c->n, sn_ix_sub(x, lower_const(L, p->n), column));
+    return product_operand_at(L, p, 1, it->b, column, k0, &buffer, at);
   }
-  at[0] = p->shared_rhs ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), panel) : zero;
+  at[0] = p->shared_rhs && !p->rhs_pitch ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), panel) : zero;
   at[1] = p->shared_rhs ? k0 : zero;
   at[2] = p->rhs_pitch ? sn_ix_mul(x, jp, lower_const(L, p->nr)) : zero;
-  *out = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, at, {p->rhs_pitch ? p->rhs_pitch : p->nr, 1}};
+  c->b = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, at, {p->rhs_pitch ? p->rhs_pitch : p->nr, 1}};
   return true;
 }
 
@@ -115,14 +118,15 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
   sn_kcontract c;
   memset(&c, 0, sizeof c);
   c.acc = (sn_ktile){p->acc, acc_at, {p->nr, 1}};
-  c.m = lower_const(L, p->mr);
   c.n = lower_const(L, p->nr);
+  if (!rhs_tile(L, p, it, jp, k0, b_at, &c)) return;
+  c.m = lower_const(L, p->mr);
   c.k = n_k;
   c.mr = (int)p->mr;
   c.nr = (int)p->nr;
   c.accumulate = !first;
   c.algorithm = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM);
-  if (!product_lhs_tile(L, p, it, ip, k0, a_at, &c.a) || !rhs_tile(L, p, it, jp, k0, b_at, &c.b)) return;
+  if (!product_lhs_tile(L, p, it, ip, k0, a_at, &c.a)) return;
   sn_kb_contract(&L->b, &c);
 }
 

@@ -5,7 +5,7 @@
 
 #include "elemental.h"
 
-/* Where the micro-kernel reads lhs: where it lies; packed as [tile][i][k]; as [tile][k][i]; as [k][row of the item]. */
+/* Where the micro-kernel reads lhs: where it lies (rows or terms neighbours); packed as [tile][i][k]; as [tile][k][i]; as [k][row of the item]. */
 typedef enum product_lhs { PRODUCT_IN_PLACE, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STRIP } product_lhs;
 
 struct convolution;
@@ -26,13 +26,13 @@ typedef struct product {
   bool far;                         /* operands that come from memory, not from caches: asked for in time */
   bool rhs_along_k;                 /* its terms are neighbours in memory, not its columns */
   bool rhs_plain;                   /* a parameter at base + n * rhs_column + k, and whole panels: panels are transposed copies */
+  bool rhs_in_place;                /* columns are neighbours, and there are few or they lie near: the micro-kernel reads it in rhs_buffer, row by row of terms */
   int rhs_buffer;
-  int64_t rhs_column;
+  int64_t rhs_column, rhs_term;     /* steps in rhs_buffer */
   product_lhs lhs;
-  int64_t lhs_row;                  /* IN_PLACE: from row to row of lhs_buffer */
+  int64_t lhs_row, lhs_term;        /* IN_PLACE: steps in lhs_buffer, one of them 1 */
   int64_t lhs_pitch;                /* else: terms of a packed row, or rows of a packed column or strip, as they lie */
-  bool rhs_in_place;                /* read where it lies in rhs_buffer, row by row of terms */
-  int64_t rhs_pitch;                /* in place, or of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
+  int64_t rhs_pitch;                /* of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
   int lhs_buffer;
   sn_type type;                     /* of the sums */
   int rhs_work, rhs_scratch, lhs_scratch, acc;

@@ -116,7 +116,7 @@ const sn_ix *product_tile_row(lowering *L, const product *p, const product_item 
 bool product_lhs_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *k0, const sn_ix **at, sn_ktile *out) {
   int buffer;
   if (p->lhs == PRODUCT_IN_PLACE) {
-    *out = (sn_ktile){p->lhs_buffer, at, {p->lhs_row, 1}};
+    *out = (sn_ktile){p->lhs_buffer, at, {p->lhs_row, p->lhs_term}};
     return product_operand_at(L, p, 0, it->b, product_tile_row(L, p, it, ip), k0, &buffer, at);
   }
   if (p->lhs == PRODUCT_STRIP) {

@@ -62,11 +62,15 @@ static bool moved_at(lowering *L, const wanted_lines *w, const sn_knode *n, cons
   return true;
 }
 
+/* Results this small, and what lies beside them, are in some cache already; asking for them takes as long as the rest of the epilogue. */
+enum { NEAR_BYTES = 16 << 10 };
+
 /* In front of `contract`: for each row of the tile, the lines that the epilogue will read and write, into L2. Its rows lie far apart in memory, so that nothing else fetches them;
  * L1 has no place for so many lines on their way beside those that the contraction needs. */
 void product_prefetch_epilogue(lowering *L, const product *p, sn_knode *contract) {
   wanted_lines w;
   sn_knode *loop;
+  if (p->m * p->n * (int64_t)sn_type_bytes(p->type) <= NEAR_BYTES) return;
   find_wanted(L, &w);
   if (L->b.status != SN_OK || w.n == 0 || (L->target && L->target->kind != SN_TARGET_CPU)) return;
   L->b.before = contract;

@@ -31,7 +31,8 @@ static void choose_micro_tile(const lowering *L, product *p) {
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
   int64_t lanes = lower_lanes(L, p->type);
   p->nr = p->n <= lanes ? lanes : 2 * lanes;
-  p->mr = fewest_steps(p->m, registers >= 32 ? 12 : t && t->fma ? 6 : 4, p->nr / lanes);
+  int64_t vectors = p->nr / lanes;
+  p->mr = fewest_steps(p->m, registers >= 32 ? (vectors == 1 ? 24 : 12) : t && t->fma ? 6 : 4, vectors);
   p->n_tiles = ceil_div(p->m, p->mr);
   p->n_panels = ceil_div(p->n, p->nr);
 }
@@ -92,7 +93,7 @@ static void choose_items(product *p, const machine *m) {
   if (p->k_blocks > 1) most_panels = max64(1, MOST_COLUMNS / p->nr);
   if (p->conv && own) most_panels = min64(most_panels, max64(1, m->l2 / 2 / (p->kc * p->nr * bytes_of(p)))); /* a strip stays in L2 */
   choose_blocks(p, m, ceil_div(p->n_tiles, min64(most_tiles, p->n_tiles)), ceil_div(p->n_panels, min64(most_panels, p->n_panels)), own);
-  p->shared_rhs = !own && p->m_blocks > 1;
+  p->shared_rhs = !own && p->m_blocks > 1 && !p->rhs_in_place;
 }
 
 /* Rows this far apart fall into so few sets of L1 that the rows of a tile push each other out. */
@@ -116,25 +117,26 @@ static int64_t pitch_of(int64_t n, int64_t each_bytes) {
   return n;
 }
 
+/* Of L1, whose other half the other operand passes through. */
+enum { MOST_LINES = 256, MOST_RHS_BYTES = 16 << 10 };
+
 static void choose_lhs(lowering *L, product *p) {
-  int64_t term;
-  bool plain = product_find_operand(L, p, 0, &p->lhs_buffer, &p->lhs_row, &term);
-  if (plain && term == 1 && p->m >= p->mr && !rows_collide(p, p->lhs_row * bytes_of(p))) p->lhs = PRODUCT_IN_PLACE;
-  else p->lhs = term == 1 ? PRODUCT_ROWS : PRODUCT_COLUMNS;
+  bool plain = product_find_operand(L, p, 0, &p->lhs_buffer, &p->lhs_row, &p->lhs_term) && p->m >= p->mr;
+  bool rows = p->lhs_term == 1 && !rows_collide(p, p->lhs_row * bytes_of(p));
+  bool columns = !p->conv && p->lhs_row == 1 && p->lhs_term > 1 && p->n_panels == 1 && p->k <= MOST_LINES; /* read once: packing them would read and write them first */
+  if (plain && (rows || columns)) p->lhs = PRODUCT_IN_PLACE;
+  else p->lhs = p->lhs_term == 1 ? PRODUCT_ROWS : PRODUCT_COLUMNS;
   p->lhs_pitch = pitch_of(p->kc, p->lhs == PRODUCT_ROWS ? bytes_of(p) : p->mr * bytes_of(p));
 }
 
 static void choose_rhs(lowering *L, product *p) {
   enum { NEAR = 1024 }; /* rows so far apart, in bytes, are read where they lie: few pages, all sets of L1 */
-  int64_t term;
-  bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &term);
-  p->rhs_along_k = term == 1 && p->rhs_column != 1;
-  p->rhs_in_place = p->conv && plain && p->rhs_column == 1 && p->n % p->nr == 0 && term * bytes_of(p) <= NEAR;
-  if (p->rhs_in_place) {
-    p->rhs_pitch = term;
-    p->shared_rhs = false;
-  }
-  p->rhs_plain = plain && p->rhs_along_k && p->n % p->nr == 0;
+  bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &p->rhs_term), whole = p->n % p->nr == 0;
+  p->rhs_along_k = p->rhs_term == 1 && p->rhs_column != 1;
+  p->rhs_plain = plain && p->rhs_along_k && whole;
+  bool masks = L->target && L->target->vector_bytes >= 32; /* else a masked load is a branch a lane */
+  bool small = p->k_blocks == 1 && p->k * p->n * bytes_of(p) <= MOST_RHS_BYTES && (masks || whole);
+  p->rhs_in_place = plain && p->rhs_column == 1 && p->rhs_term > 0 && (p->conv ? whole && p->rhs_term * bytes_of(p) <= NEAR : small);
 }
 
 /* The operand that is gathered: rows of terms, or strips of neighbouring positions. */
@@ -151,9 +153,9 @@ void product_choose_tile(lowering *L, product *p) {
   machine m = machine_of(L->target);
   choose_micro_tile(L, p);
   choose_terms(p, &m);
+  if (!p->conv || p->conv->side == 0) choose_rhs(L, p);
   choose_items(p, &m);
   if (p->conv) choose_gathered(p);
   if (!p->conv || p->conv->side == 1) choose_lhs(L, p);
-  if (!p->conv || p->conv->side == 0) choose_rhs(L, p);
   p->far = !p->conv && (!p->shared_rhs || p->lhs == PRODUCT_COLUMNS) && p->batch * (p->m + p->n) * p->k * bytes_of(p) > m.l3 / 2;
 }
