@@ -16,14 +16,24 @@ void sn_compile_options_init(sn_compile_options *o) {
 /* ---- code ---- */
 
 /* The emitter is a library of its own, so that nothing else links LLVM; it stays loaded as long as the process lives (LLVM does not unload). */
-static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
-  const char *names[4];
+const char *sn_compile_emitter_file(void) {
+  const char *chosen = sn_env("SINTER_LLVM");
+  if (chosen) return strchr(chosen, '/') ? chosen : NULL;
+#ifdef SN_BUILD_LLVM_LIBRARY
+  if (sn_file_exists(SN_BUILD_LLVM_LIBRARY)) return SN_BUILD_LLVM_LIBRARY;
+#endif
+  return sn_file_exists(SN_INSTALLED_LLVM_LIBRARY) ? SN_INSTALLED_LLVM_LIBRARY : NULL;
+}
+
+static sn_status load_emitter(sn_diag *d, const char *function, void **out) {
+  const char *names[5];
   size_t n = 0;
   const char *chosen = sn_env("SINTER_LLVM");
   if (chosen) names[n++] = chosen;
 #ifdef SN_BUILD_LLVM_LIBRARY
   names[n++] = SN_BUILD_LLVM_LIBRARY;
 #endif
+  names[n++] = SN_INSTALLED_LLVM_LIBRARY;
   names[n++] = "libsinter-llvm.so.0";
   names[n++] = "libsinter-llvm.so";
   sn_library *l;
@@ -32,23 +42,32 @@ static sn_status load_emitter(sn_diag *d, sn_cpu_compile_fn *out) {
     sn_hint(d, "the compiler needs libsinter-llvm.so (a build with LLVM 17 or later); --engine=interpreter runs without it");
     return SN_ERR_UNAVAILABLE;
   }
-  void *at = sn_library_symbol(l, "sn_cpu_compile");
+  *out = sn_library_symbol(l, function);
   sn_library_keep(l);
-  if (!at) return sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "libsinter-llvm.so has no sn_cpu_compile: it is of another version");
-  memcpy(out, &at, sizeof *out);
-  return SN_OK;
+  return *out ? SN_OK : sn_error(d, SN_NOWHERE, SN_ERR_VERSION, "libsinter-llvm.so has no %s: it is of another version", function);
 }
 
 bool sn_compiler_available(sn_diag *d) {
-  sn_cpu_compile_fn emit = NULL;
-  return load_emitter(d, &emit) == SN_OK;
+  void *at;
+  return load_emitter(d, "sn_cpu_compile", &at) == SN_OK;
 }
 
-sn_status sn_compile_code(compile *c, sn_cpu_code *out) {
+sn_status sn_compile_register(sn_diag *d, const sn_cpu_object *o, const void *code) {
+  sn_cpu_register_fn make_known = NULL;
+  void *at;
+  SN_TRY(load_emitter(d, "sn_cpu_register", &at));
+  memcpy(&make_known, &at, sizeof at);
+  sn_status s = make_known(o, code);
+  return s == SN_ERR_MEMORY ? sn_out_of_memory(d, o->bytes) : s;
+}
+
+sn_status sn_compile_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *out) {
   sn_cpu_compile_fn emit = NULL;
+  void *at;
   memset(out, 0, sizeof *out);
   if (c->n_kernels == 0) return SN_OK;
-  SN_TRY(load_emitter(c->d, &emit));
+  SN_TRY(load_emitter(c->d, "sn_cpu_compile", &at));
+  memcpy(&emit, &at, sizeof at);
   sn_cpu_options o;
   memset(&o, 0, sizeof o);
   o.struct_size = sizeof o;
@@ -56,6 +75,7 @@ sn_status sn_compile_code(compile *c, sn_cpu_code *out) {
   o.opt_level = c->o->opt_level;
   o.pool = c->o->pool;
   o.want_llvm = o.want_asm = c->o->keep_texts;
+  o.lines = lines;
   return emit(c->d, c->arena, &o, (int)c->n_kernels, (const sn_kernel *const *)c->kernels, out);
 }
 
@@ -142,9 +162,14 @@ static sn_status run_passes(compile *c, sn_compile_report *r) {
 static sn_status compile_cpu(compile *c, sn_program **out, sn_compile_report *r) {
   sn_cpu_code code;
   sn_program_kernel *kernels = NULL;
-  SN_TRY(sn_compile_code(c, &code));
-  sn_status s = program_kernels(c, &code, &kernels);
+  sn_compile_debug *debug = NULL;
+  memset(&code, 0, sizeof code);
+  sn_status s = sn_compile_debug_begin(c, &debug);
+  if (s == SN_OK) s = sn_compile_cached_code(c, sn_compile_debug_lines(debug), &code, r);
+  if (s == SN_OK) s = program_kernels(c, &code, &kernels);
   if (s == SN_OK) s = sn_compile_program(c, kernels, NULL, code.isa, code.code, code.bytes, out);
+  if (s == SN_OK) s = sn_compile_debug_write(c, debug, &code.debug, *out);
+  sn_compile_debug_end(debug);
   if (s == SN_OK && c->o->keep_texts) keep_texts(c, &code, r);
   r->code_bytes = code.bytes;
   sn_free_aligned(code.code);
@@ -184,6 +209,14 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   return SN_OK;
 }
 
+/* Texts that the caller did not ask for; what the cache had is always said. */
+static void drop_texts(sn_compile_report *r, bool keep_cache) {
+  char *cache = r->cache;
+  if (keep_cache) r->cache = NULL;
+  sn_compile_report_finish(r);
+  if (keep_cache) r->cache = cache;
+}
+
 static void tell(sn_diag *d, const sn_module *m, const sn_compile_report *r) {
   sn_note(d, SN_NOWHERE, "compiled %s in %.1f ms: passes %.1f, plan and kernels %.1f, code %.1f; %lld commands, %lld kernels of which %lld distinct, %lld bytes of code, %lld of temporaries", m->name,
           1e3 * r->total_s, 1e3 * r->passes_s, 1e3 * r->lower_s, 1e3 * r->emit_s, (long long)r->n_commands, (long long)r->n_kernels, (long long)r->n_distinct,
@@ -220,6 +253,6 @@ sn_status sn_compile(sn_diag *d, const sn_module *m, const sn_compile_options *o
   if (s == SN_OK && sn_log() == SN_LOG_DEBUG) tell(d, m, r);
   sn_module_destroy(c.m);
   sn_arena_destroy(c.arena);
-  if (!keep) sn_compile_report_finish(r);
+  if (!keep) drop_texts(r, report && s == SN_OK);
   return s;
 }

@@ -46,8 +46,18 @@ sn_status sn_compile_commands(compile *c);
 sn_status sn_compile_leaves(compile *c);
 /* The instruction as a module of its own (interpret.c). */
 sn_status sn_compile_as_text(compile *c, const sn_instr *i, const char **out);
-/* Machine code through libsinter-llvm.so. */
-sn_status sn_compile_code(compile *c, sn_cpu_code *out);
+/* Machine code through libsinter-llvm.so; out of the cache where there is one (code_cache.c), and what that had as a line of the report. */
+sn_status sn_compile_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *out);
+sn_status sn_compile_cached_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *out, sn_compile_report *r);
+sn_status sn_compile_register(sn_diag *d, const sn_cpu_object *o, const void *code); /* sn_cpu_register */
+/* For perf and gdb (debug_lines.c), where SINTER_JIT_DUMP asks for it; else *out is NULL, which the others take. */
+typedef struct sn_compile_debug sn_compile_debug;
+sn_status sn_compile_debug_begin(compile *c, sn_compile_debug **out);
+const sn_cpu_lines *sn_compile_debug_lines(const sn_compile_debug *g);
+sn_status sn_compile_debug_write(compile *c, const sn_compile_debug *g, const sn_cpu_debug *d, const sn_program *p);
+void sn_compile_debug_end(sn_compile_debug *g);
+/* The path under which libsinter-llvm.so will be loaded; NULL: the system looks for it. */
+const char *sn_compile_emitter_file(void);
 /* The program around code: device NULL for the host, isa NULL for a device. */
 sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const char *device, const char *const *isa, const void *code, int64_t code_bytes, sn_program **out);
 /* CUDA targets: kernels through NVRTC, and the program. */
@@ -59,6 +69,8 @@ struct sn_gpu_kernel;
 sn_status sn_compile_model_gpu(compile *c, struct sn_gpu_kernel *const *all, char **out);
 /* Texts of the report (stages.c). */
 char *sn_compile_take_text(sn_str *s);
+/* A new folder MODULE.N below `folder`. */
+sn_status sn_compile_folder(sn_diag *d, const char *folder, const char *module, char *to, size_t bytes);
 void sn_compile_keep_hlo(const compile *c, char **to);
 void sn_compile_keep_plan(const compile *c, sn_compile_report *r);
 void sn_compile_keep_kernels(const compile *c, sn_compile_report *r);

@@ -95,10 +95,15 @@ static void file_name(const char *module, char *to, size_t n_bytes) {
   to[n] = '\0';
 }
 
-sn_status sn_compile_report_write(sn_diag *d, const sn_compile_report *r, const char *folder, const char *module, const char *only) {
-  char name[128], base[4096], path[4200];
+sn_status sn_compile_folder(sn_diag *d, const char *folder, const char *module, char *to, size_t bytes) {
+  char name[128];
   file_name(module, name, sizeof name);
-  SN_TRY(sn_dir_make_next(d, folder, name[0] ? name : "module", base, sizeof base));
+  return sn_dir_make_next(d, folder, name[0] ? name : "module", to, bytes);
+}
+
+sn_status sn_compile_report_write(sn_diag *d, const sn_compile_report *r, const char *folder, const char *module, const char *only) {
+  char base[4096], path[4200];
+  SN_TRY(sn_compile_folder(d, folder, module, base, sizeof base));
   for (int i = 0; i < N_STAGES; i++) {
     const char *text = *text_at(r, &stages[i]);
     if (!text || (only && strcmp(only, stages[i].name) != 0)) continue;

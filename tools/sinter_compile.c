@@ -16,7 +16,7 @@ static const sn_option own[] = {
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
     {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation would save", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to compile on; 0: SINTER_THREADS, else every CPU of this process", 0, 1024},
-    {"cache-why", 0, SN_OPT_FLAG, NULL, NULL, "say for each kernel whether SINTER_CACHE_DIR had it, and why not", 0, 0},
+    {"cache-why", 0, SN_OPT_FLAG, NULL, NULL, "say whether SINTER_CACHE_DIR had the code (for a GPU: of each kernel), and why not", 0, 0},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
 static const sn_option_group groups[] = {{"What to write", own}, {"Passes", sn_options_passes}, {NULL, NULL}};
@@ -97,9 +97,9 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.engine = sn_opt_text(o, "engine");
   c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
   c.precision = sn_opt_text(o, "precision");
-  c.keep_texts = true;
+  c.keep_texts = strcmp(sn_opt_text(o, "emit"), "program") != 0 && strcmp(sn_opt_text(o, "emit"), "cubin") != 0;
   sn_status s = sn_compile(d, m, &c, &p, &r);
-  if (s == SN_OK && sn_opt_flag(o, "cache-why")) fputs(r.cache ? r.cache : "no cache: kernels for CPUs are not cached\n", stderr);
+  if (s == SN_OK && sn_opt_flag(o, "cache-why")) fputs(r.cache ? r.cache : "no cache: there is no code\n", stderr);
   if (s == SN_OK) s = report(d, o, setup, &r);
   if (s == SN_OK && sn_opt_flag(o, "memory")) s = print_memory(d, &c, m);
   if (s == SN_OK && (!wants_report(o) || sn_opt_given(o, "output") || sn_opt_given(o, "emit"))) s = write(d, o, p, &r);

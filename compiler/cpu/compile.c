@@ -158,6 +158,8 @@ static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) 
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(e->module, layout);
   LLVMDisposeTargetData(layout);
+  e->lines = c->o->lines;
+  lines_begin(e);
   if (u->is_contract) contract_function(e, &u->contract);
   else if (u->is_support) emit_support(e);
   for (int i = 0; i < u->n && e->status == SN_OK; i++) {
@@ -167,6 +169,7 @@ static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) 
     if (e->status != SN_OK) u->label = p->k->name;
   }
   if (e->status != SN_OK) unit_fail(u, e->status, e->error ? e->error : "out of memory", NULL);
+  if (u->status == SN_OK) lines_end(e);
   if (u->status == SN_OK) verify(u, e);
   if (u->status == SN_OK) run_passes(u, e, machine, c->o->opt_level);
   if (u->status == SN_OK) generate(u, e, machine, c->o);
@@ -402,6 +405,13 @@ static sn_status fill_isa(compilation *c, sn_cpu_code *out) {
   return SN_OK;
 }
 
+static sn_status fill_debug(compilation *c, const object *objects, sn_cpu_code *out, const char **error) {
+  sn_cpu_object *raw = SN_NEW_N(c->arena, sn_cpu_object, c->n_units + 1);
+  if (!raw) return SN_ERR_MEMORY;
+  for (int i = 0; i < c->n_units; i++) raw[i] = (sn_cpu_object){c->units[i].label, LLVMGetBufferStart(c->units[i].object), LLVMGetBufferSize(c->units[i].object)};
+  return object_debug(c->arena, c->n_units, objects, raw, &out->debug, error);
+}
+
 static sn_status link_units(compilation *c, sn_cpu_code *out) {
   object *objects = NULL;
   const char *error = NULL;
@@ -410,6 +420,7 @@ static sn_status link_units(compilation *c, sn_cpu_code *out) {
   sn_status s = object_link(c->arena, c->n_units, objects, &out->code, &out->bytes, &error);
   if (s == SN_OK) s = fill_kernels(c, objects, out);
   if (s == SN_OK) s = fill_isa(c, out);
+  if (s == SN_OK && c->o->lines) s = fill_debug(c, objects, out, &error);
   if (s != SN_OK) {
     sn_free_aligned(out->code);
     out->code = NULL;

@@ -12,6 +12,7 @@
 #include "sinter/cpu.h"
 
 #include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
 
 /* Slots of the imports table. */
 enum {
@@ -69,6 +70,11 @@ typedef struct emit {
   val mask;              /* active lanes (vector of i1), or NULL: all */
   sn_status status;
   const char *error;     /* in the arena */
+  /* line tables (lines.c); lines NULL: none */
+  const sn_cpu_lines *lines;
+  int kernel;            /* number of the function's */
+  LLVMDIBuilderRef di;
+  LLVMMetadataRef di_file, di_type, di_scope; /* di_scope NULL: a function without lines */
 } emit;
 
 /* ---- failures: the first sticks ---- */
@@ -154,6 +160,13 @@ val to_memory(emit *e, sn_type t, val v);
 elem emit_load(emit *e, const sn_knode *n);
 void emit_store(emit *e, const sn_knode *n);
 void emit_atomic(emit *e, const sn_knode *n);
+
+struct phase_part;
+/* ---- lines.c ---- */
+void lines_begin(emit *e);
+void lines_end(emit *e);                                  /* before the module is verified */
+void lines_function(emit *e, const struct phase_part *p);       /* what is emitted from here on belongs to it */
+void lines_at(emit *e, const char *name);                 /* … and to this instruction */
 
 /* ---- node.c ---- */
 void emit_region(emit *e, const sn_kregion *r);

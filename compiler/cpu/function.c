@@ -21,10 +21,15 @@ void emit_begin(emit *e, LLVMContextRef cx, const char *module_name) {
   e->none = LLVMVoidTypeInContext(cx);
   e->fma = t->fma;
   e->avx512 = t->avx512;
+  e->lines = NULL;
+  e->di = NULL;
+  e->di_scope = NULL;
   e->f16c = t->features && (strstr(t->features, "+f16c") || strstr(t->features, "+fullfp16"));
 }
 
 void emit_end(emit *e) {
+  if (e->di) LLVMDisposeDIBuilder(e->di);
+  e->di = NULL;
   if (e->b) LLVMDisposeBuilder(e->b);
   if (e->module) LLVMDisposeModule(e->module);
   e->b = NULL;
@@ -145,6 +150,7 @@ static void open_function(emit *e, const phase_part *p) {
   e->entry = new_block(e, "entry");
   e->dummy = NULL;
   at_end(e, e->entry);
+  lines_function(e, p);
 }
 
 void emit_part(emit *e, const phase_part *p) {

@@ -51,6 +51,7 @@ static void emit_prefetch(emit *e, const sn_knode *n) {
 
 static void emit_node(emit *e, const sn_knode *n) {
   elem r = {{NULL, NULL}};
+  lines_at(e, n->comment);
   switch (n->op) {
     case SN_K_CONST: r = emit_const(e, n->results[0].type, n->bits); break;
     case SN_K_INDEX: r = emit_index_value(e, n); break;

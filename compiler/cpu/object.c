@@ -69,7 +69,9 @@ static bool read_symbols(sn_arena *a, const reader *r, int table, object *o) {
     to->name = from[i].st_name < names->sh_size ? (const char *)r->data + names->sh_offset + from[i].st_name : "";
     to->section = from[i].st_shndx != SHN_UNDEF && from[i].st_shndx < r->head->e_shnum ? from[i].st_shndx : -1;
     to->value = from[i].st_value;
+    to->bytes = from[i].st_size;
     to->local = ELF64_ST_BIND(from[i].st_info) == STB_LOCAL;
+    to->function = ELF64_ST_TYPE(from[i].st_info) == STT_FUNC;
   }
   return true;
 }

@@ -3,10 +3,10 @@
 #ifndef SINTER_CPU_OBJECT_H
 #define SINTER_CPU_OBJECT_H
 
-#include "sinter/base.h"
+#include "sinter/cpu.h"
 
 typedef struct object_section { const uint8_t *data; uint64_t bytes, align; bool code, placed; uint64_t offset; } object_section;
-typedef struct object_symbol { const char *name; int section; uint64_t value; bool local; } object_symbol; /* section -1: undefined */
+typedef struct object_symbol { const char *name; int section; uint64_t value, bytes; bool local, function; } object_symbol; /* section -1: undefined */
 typedef struct object_fixup { int section, symbol; uint32_t type; uint64_t offset; int64_t addend; } object_fixup;
 
 typedef struct object {
@@ -27,5 +27,8 @@ SN_NODISCARD sn_status object_link(sn_arena *a, int n, object *objects, void **c
 int64_t object_find(int n, const object *objects, const char *name);
 /* The first undefined symbol that no object defines; NULL: none. */
 const char *object_missing(int n, const object *objects, const char **label);
+
+/* object_debug.c: functions and lines of linked objects, and the objects (raw[i]: those that objects[i] was read from) with their places in the blob. All in the arena. */
+SN_NODISCARD sn_status object_debug(sn_arena *a, int n, const object *objects, const sn_cpu_object *raw, sn_cpu_debug *out, const char **error);
 
 #endif

@@ -105,6 +105,11 @@ sn_status sn_program_write(sn_diag *d, const sn_program *p, const char *path) { 
 
 bool sn_program_is(const void *data, size_t n_bytes) { return n_bytes >= 8 && memcmp(data, SN_IMAGE_MAGIC, 8) == 0; }
 
+const void *sn_program_code(const sn_program *p, size_t *n_bytes) {
+  *n_bytes = p->code ? p->code_bytes : 0;
+  return p->code;
+}
+
 uint32_t sn_program_n_arguments(const sn_program *p) { return p->n_arguments; }
 uint32_t sn_program_n_results(const sn_program *p) { return p->n_results; }
 bool sn_program_result_is_tuple(const sn_program *p) { return p->result_is_tuple; }

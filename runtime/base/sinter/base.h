@@ -246,6 +246,11 @@ SN_NODISCARD sn_status sn_file_write(sn_diag *d, const char *path, const void *d
 /* The same for content produced in pieces: write() returns false when it failed (errno set). */
 typedef sn_status (*sn_file_writer)(void *ctx, FILE *to);
 SN_NODISCARD sn_status sn_file_write_with(sn_diag *d, const char *path, sn_file_writer fn, void *ctx);
+/* Adds to the end, in one write where the system does so; the file is made when it is missing. What was added before a failure stays. */
+SN_NODISCARD sn_status sn_file_append(sn_diag *d, const char *path, const void *data, size_t n_bytes);
+/* Maps the file's first page as code, for as long as the process lives: how `perf record` learns of a jitdump file. */
+SN_NODISCARD sn_status sn_file_mark(sn_diag *d, const char *path);
+int64_t sn_process_id(void);
 bool sn_file_exists(const char *path);
 SN_NODISCARD sn_status sn_dir_make(sn_diag *d, const char *path); /* with parents; an existing one is fine */
 /* The same for its owner alone; an existing one that another user owns, or that others may write, is SN_ERR_IO. */

@@ -135,6 +135,8 @@ const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i);
 int64_t sn_program_arena_bytes(const sn_program *p);
 uint32_t sn_program_n_commands(const sn_program *p);
 const char *sn_program_name(const sn_program *p);
+/* The host's code, executable, where it lies as long as the program lives; NULL: none. */
+const void *sn_program_code(const sn_program *p, size_t *n_bytes);
 /* Code of a device program's kernel; false: the host's, or out of range. Lives as long as the program. */
 typedef struct sn_program_module { const char *name, *ptx; const void *cubin; size_t cubin_bytes; } sn_program_module;
 uint32_t sn_program_n_kernels(const sn_program *p);
