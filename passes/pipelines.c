@@ -75,8 +75,7 @@
 #define PATTERNS P(attention_fusion, 1)
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, PATTERNS, FUSION, MEMORY, STOP};
-/* Each phase of a command is a launch there: merged commands would only share fewer kernels. */
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, ORDER, P(copy_insertion, 0), STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
 static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};

@@ -249,76 +249,12 @@ static void declare_tiles(gpu_emit *e, const sn_gpu_phase *p, const survey *s) {
   }
 }
 
-static int64_t n_items(const sn_kphase *p) {
-  int64_t n = 1;
-  for (int g = 0; g < p->n_grid; g++) n *= p->grid[g];
-  return n;
-}
-
 /* Blocks of a launch: all items where they are few, else enough to fill the device a few times over; each then strides through the items. */
 static int64_t grid_blocks(const gpu_emit *e, int64_t items, const sn_gpu_phase *p) {
   int64_t cores = e->target->cores > 0 ? e->target->cores : 100, resident = 2048 / p->threads < 32 ? 2048 / p->threads : 32;
   int64_t most = cores * resident * 4, blocks = e->item_per_thread ? (items + p->threads - 1) / p->threads : items;
   if (p->scratch_bytes) most = cores;
   return blocks < 1 ? 1 : blocks < most ? blocks : most;
-}
-
-/* Grid variables from the number of an item, of which there are `items`; `inner` items differ in what lies inside of them alone. */
-static void grid_variables(gpu_emit *e, const sn_kphase *p, int64_t items, int64_t inner) {
-  for (int g = p->n_grid - 1; g >= 0; g--) {
-    e->dim64[g] = p->grid[g] > (1 << 30);
-    const char *x = inner == 1 ? "item" : gpu_text(e, "item / %lld", (long long)inner);
-    if (p->grid[g] == 1) x = "0";
-    else if (g > 0) x = gpu_text(e, inner == 1 ? "%s %% %lld" : "(%s) %% %lld", x, (long long)p->grid[g]);
-    gpu_line(e, "const %s d%d = %s%s%s;", e->dim64[g] ? "long long" : "int", g, items > (1 << 29) && !e->dim64[g] ? "(int)(" : "", x,
-             items > (1 << 29) && !e->dim64[g] ? ")" : "");
-    inner *= p->grid[g];
-  }
-}
-
-static void open_items(gpu_emit *e, const sn_kphase *p, int64_t items, bool barrier) {
-  const char *type = items > (1 << 29) ? "long long" : "int";
-  if (e->item_per_thread) gpu_line(e, "for (%s item = blockIdx.x * %d + lane; item < %lld; item += gridDim.x * %d) {", type, e->threads, (long long)items, e->threads);
-  else gpu_line(e, "for (%s item = blockIdx.x; item < %lld; item += gridDim.x) {", type, (long long)items);
-  e->depth++;
-  if (barrier) gpu_barrier(e);
-  grid_variables(e, p, items, 1);
-}
-
-/* The phase behind p, which finishes it: each item by the block that is the last one to be done with what it needs. Every thread's stores are seen by all before the
- * block takes a ticket; whoever draws the last one sets the counter back to zero. */
-static void open_finish(gpu_emit *e, sn_gpu_phase *out, const sn_kphase *p, const sn_kphase *f) {
-  int64_t items = n_items(f), inner = out->items / items, members = n_items(p) / items;
-  const char *group = inner == 1 ? "item" : items == 1 ? "0" : gpu_text(e, "item / %lld", (long long)inner);
-  gpu_line(e, "__threadfence();");
-  gpu_barrier(e);
-  gpu_line(e, "if (lane == 0) sn_last = atomicInc(&tickets[%lld + %s], %lldu) == %lldu;", (long long)out->n_tickets, group, (long long)members - 1, (long long)members - 1);
-  gpu_barrier(e);
-  gpu_line(e, "if (sn_last) {");
-  e->depth++;
-  gpu_line(e, "__threadfence();");
-  out->n_tickets += items;
-  grid_variables(e, f, out->items, inner);
-}
-
-static void emit_body(gpu_emit *e, sn_gpu_phase *out, const survey *s) {
-  const sn_kphase *p = &e->k->phases[out->first];
-  bool hot = out->n > 1;
-  e->depth = 1;
-  e->lane = e->item_per_thread;
-  gpu_find_hot(e, p->body);
-  for (int b = 0; b < e->k->n_buffers; b++) hot |= e->buffers[b].hot && e->buffers[b].home != HOME_GLOBAL;
-  gpu_line(e, "const int lane = threadIdx.x;");
-  declare_tiles(e, out, s);
-  open_items(e, p, out->items, hot && out->blocks < out->items);
-  gpu_region(e, p->body);
-  for (int f = 1; f < out->n; f++) {
-    open_finish(e, out, &p[f - 1], &p[f]);
-    gpu_find_hot(e, p[f].body);
-    gpu_region(e, p[f].body);
-  }
-  while (--e->depth > 0) gpu_line(e, "}");
-  gpu_line(e, "}");
 }
 
 static void signature(gpu_emit *e, sn_str *to, const sn_gpu_phase *p) {
@@ -331,39 +267,70 @@ static void signature(gpu_emit *e, sn_str *to, const sn_gpu_phase *p) {
     comma = true;
   }
   if (p->scratch_bytes) sn_str_printf(to, "%sunsigned char *scratch", comma ? ", " : "");
-  if (p->n > 1) sn_str_printf(to, "%sunsigned int *tickets", comma || p->scratch_bytes ? ", " : "");
+  if (p->n_tickets) sn_str_printf(to, "%sunsigned int *tickets", comma || p->scratch_bytes ? ", " : "");
   sn_str_add(to, ") {\n");
-  if (p->n > 1) sn_str_add(to, "  __shared__ int sn_last;\n");
+  if (p->n_tickets) sn_str_add(to, "  __shared__ int sn_last;\n");
   if (e->tree_bytes) sn_str_printf(to, "  __shared__ __align__(16) unsigned char sn_tree_values[%lld];\n", (long long)e->tree_bytes);
 }
 
-/* Phases from `first` on that one launch runs. */
-static int n_together(const sn_kernel *k, int first) {
+static bool takes_threads(const survey *s) { return s->lanes > 0 || s->whole_block; }
+static int threads_for(const survey *s) { return s->lanes > 32 ? s->lanes : s->whole_block ? 128 : 32; }
+
+static survey *survey_phases(gpu_emit *e, survey *s, int first, int n) {
+  if (!s && !(s = SN_NEW(e->arena, survey))) gpu_fail(e, SN_ERR_MEMORY, NULL);
+  if (!s) return NULL;
+  s->thread_var = -1;
+  for (int f = first; f < first + n; f++) survey_region(e, s, e->k->phases[f].body, WHOLE);
+  return s;
+}
+
+static int n_finishing(const sn_kernel *k, int first) {
   int n = 1;
   while (first + n < k->n_phases && k->phases[first + n].finishes) n++;
   return n;
 }
 
+/* The phases that one launch runs, from out->first on: those beside each other whose blocks have as many threads. */
+static int find_parts(gpu_emit *e, sn_gpu_phase *out, gpu_part *parts) {
+  int n = 0, at = out->first, threads = 0;
+  do {
+    gpu_part *p = &parts[n];
+    *p = (gpu_part){at, n_finishing(e->k, at), gpu_items(&e->k->phases[at]), 0, n, NULL};
+    const survey *s = survey_phases(e, NULL, p->first, p->n);
+    if (!s || (n && (!takes_threads(s) || threads_for(s) != threads))) break;
+    threads = takes_threads(s) ? threads_for(s) : 0;
+    at += p->n;
+    n++;
+  } while (n < GPU_MOST_PARTS && at < e->k->n_phases && e->k->phases[at].beside && threads);
+  out->n = at - out->first;
+  return n;
+}
+
 static void emit_phases(gpu_emit *e, sn_gpu_phase *out, sn_str *to) {
-  const sn_kphase *p = &e->k->phases[out->first];
-  survey *s = SN_NEW(e->arena, survey);
-  if (!s) {
-    gpu_fail(e, SN_ERR_MEMORY, NULL);
-    return;
+  gpu_part parts[GPU_MOST_PARTS];
+  survey *s = NULL;
+  int n = find_parts(e, out, parts);
+  for (int p = 0; p < n && e->status == SN_OK; p++) {
+    gpu_find_like(e, parts, p);
+    if (parts[p].like == p) s = survey_phases(e, s, parts[p].first, parts[p].n);
   }
-  s->thread_var = -1;
-  for (int f = 0; f < out->n; f++) survey_region(e, s, p[f].body, WHOLE);
+  if (e->status != SN_OK) return;
   name_buffers(e);
   out->entry = gpu_text(e, "%s_%d", e->names[e->k->n_values], out->first);
-  out->items = n_items(p);
   out->registers = out->spill_bytes = out->static_shared_bytes = out->local_bytes = -1;
-  e->item_per_thread = out->n == 1 && s->lanes == 0 && !s->whole_block && small_tiles(e, s) <= SMALL_TILE_BYTES;
-  e->threads = out->threads = e->item_per_thread ? ITEM_THREADS : s->lanes > 32 ? s->lanes : s->whole_block ? 128 : 32;
+  e->item_per_thread = out->n == 1 && !takes_threads(s) && small_tiles(e, s) <= SMALL_TILE_BYTES;
+  e->threads = out->threads = e->item_per_thread ? ITEM_THREADS : threads_for(s);
   e->tree_bytes = 0;
   place_tiles(e, s, out);
-  out->blocks = grid_blocks(e, out->items, out);
+  for (int p = 0; p < n; p++) {
+    out->items += parts[p].items;
+    out->blocks += parts[p].blocks = grid_blocks(e, parts[p].items, out);
+  }
   sn_str_clear(&e->out);
-  emit_body(e, out, s);
+  e->depth = 1;
+  gpu_line(e, "const int lane = threadIdx.x;");
+  declare_tiles(e, out, s);
+  gpu_parts(e, out, parts, n);
   out->scratch_bytes *= out->blocks;
   sn_str_char(to, '\n');
   signature(e, to, out);
@@ -401,7 +368,6 @@ static sn_status emit_unit(gpu_emit *e, sn_gpu_kernel *out, sn_str *unit, sn_str
   for (int p = 0; p < e->k->n_phases && e->status == SN_OK; p += out->phases[out->n_phases++].n) {
     sn_gpu_phase *launch = &out->phases[out->n_phases];
     launch->first = p;
-    launch->n = n_together(e->k, p);
     emit_phases(e, launch, phases);
   }
   if (e->status != SN_OK) return e->status;

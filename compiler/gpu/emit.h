@@ -85,6 +85,19 @@ const sn_ix *gpu_substituted(gpu_emit *e, const sn_ix *x, const sn_ix **dims);  
 const char *gpu_offset(gpu_emit *e, int buffer, const sn_ix *const *at);
 const char *gpu_guards(gpu_emit *e, int n, const sn_ix_guard *guards); /* NULL: always true */
 
+/* ---- launch.c ---- */
+/* What a launch runs beside other things: a phase and those that finish it. */
+typedef struct gpu_part {
+  int first, n;
+  int64_t items, blocks;
+  int like;         /* the first part of the launch that does the same with other buffers */
+  const int *buffer; /* by a buffer of that part: this part's; NULL: the same ones */
+} gpu_part;
+enum { GPU_MOST_PARTS = 8 };
+int64_t gpu_items(const sn_kphase *p);
+void gpu_find_like(gpu_emit *e, gpu_part *parts, int p); /* fills in like and buffer */
+void gpu_parts(gpu_emit *e, sn_gpu_phase *out, const gpu_part *parts, int n); /* the statements of all, and the function's end */
+
 /* ---- elementwise.c ---- */
 const char *gpu_elementwise(gpu_emit *e, const sn_knode *n);    /* an expression */
 const char *gpu_binary(gpu_emit *e, sn_opcode op, sn_type t, const char *a, const char *b);

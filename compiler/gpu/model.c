@@ -75,9 +75,9 @@ static double n_items(const sn_kphase *p) {
   return n;
 }
 
-static void phase_work(walk *x, const sn_kphase *p) {
+static void phase_work(walk *x, const sn_kphase *p, double *alone) {
   const sn_kernel *k = x->k;
-  double moved = x->w->moved;
+  double moved = x->w->moved, products = x->w->products;
   memset(x->loaded, 0, (size_t)k->n_buffers * sizeof *x->loaded);
   memset(x->stored, 0, (size_t)k->n_buffers * sizeof *x->stored);
   region(x, p->body, n_items(p));
@@ -87,28 +87,31 @@ static void phase_work(walk *x, const sn_kphase *p) {
     x->w->bytes += smaller(x->loaded[b] * each, all) + smaller(x->stored[b] * each, all);
     x->w->moved += (x->loaded[b] + x->stored[b]) * each;
   }
-  if (p->finishes) x->w->alone += (x->w->moved - moved) / n_items(p);
+  if (x->w->products > products) x->w->product_items += (int64_t)n_items(p);
+  *alone = p->finishes ? *alone + (x->w->moved - moved) / n_items(p) : 0;
+  x->w->alone = larger(x->w->alone, *alone);
 }
 
 sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out) {
   walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
+  double alone = 0;
   memset(out, 0, sizeof *out);
   if (!x.loaded || !x.stored) return SN_ERR_MEMORY;
   out->items = p->items;
-  for (int f = 0; f < p->n; f++) phase_work(&x, &k->phases[p->first + f]);
+  for (int f = 0; f < p->n; f++) phase_work(&x, &k->phases[p->first + f], &alone);
   return SN_OK;
 }
 
 /* ---- how long that takes ---- */
 
 static double products_us(const sn_target *t, const sn_gpu_work *w, double share) {
-  double cores = t->cores > 0 ? t->cores : 100, items = (double)w->items, waves = (double)((int64_t)((items + cores - 1) / cores));
+  double cores = t->cores > 0 ? t->cores : 100, items = (double)w->product_items, waves = (double)((int64_t)((items + cores - 1) / cores));
   double rate = w->tensor ? sn_gpu_tensor_rate(t, share, w->operand_bytes) : t->fma_gflops * 1e3;
   return w->products / items * waves * cores / (rate * sn_gpu_tile_share(w->tensor, w->rows, w->columns));
 }
 
 double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound) {
-  double cores = t->cores > 0 ? t->cores : 100, threads = (double)p->threads * (double)p->blocks;
+  double cores = t->cores > 0 ? t->cores : 100, at_once = p->resident > 0 ? smaller((double)p->blocks, cores * p->resident) : (double)p->blocks, threads = p->threads * at_once;
   double maths = (w->products > 0 ? products_us(t, w, share) : 0) + w->ops / (t->fma_gflops * 1e3 / 2) / larger(1e-3, smaller(1, threads / (cores * 128)));
   double memory = w->bytes / (t->memory_gbs * 1e3 * 0.85) / larger(1e-3, smaller(1, threads / (cores * FILLING_THREADS)));
   double cache = w->moved / (sn_gpu_cache_rate(t)), longest = larger(maths, larger(memory, cache));

@@ -172,7 +172,6 @@ static void put_buffer(stream *s, const sn_kbuffer *b) {
 
 static void put_phase(stream *s, const sn_kernel *k, const sn_kphase *p) {
   put(s, p->n_grid);
-  put(s, p->finishes);
   for (int g = 0; g < p->n_grid; g++) put(s, p->grid[g]);
   for (int g = 0; g < p->n_grid && s->variables; g++) put_variable(s, SN_IX_DIM, g);
   put_region(s, k, p->body);
@@ -185,7 +184,11 @@ static void stream_of(stream *s, const sn_kernel *k) {
   put(s, k->n_buffers);
   for (int i = 0; i < k->n_buffers; i++) put_buffer(s, &k->buffers[i]);
   put(s, k->n_phases);
-  for (int p = 0; p < k->n_phases; p++) put_phase(s, k, &k->phases[p]);
+  for (int p = 0; p < k->n_phases; p++) {
+    put(s, k->phases[p].finishes);
+    put(s, k->phases[p].beside);
+    put_phase(s, k, &k->phases[p]);
+  }
   s->failed |= s->bytes.failed;
 }
 

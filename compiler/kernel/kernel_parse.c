@@ -731,7 +731,7 @@ static void phase(parser *p) {
     if (p->status == SN_OK) grid[n++] = integer(p);
   }
   want(p, ")");
-  bool finishes = take(p, "finishes");
+  bool finishes = take(p, "finishes"), beside = !finishes && take(p, "beside");
   int64_t cost = take(p, "cost") ? integer(p) : 0;
   if (p->status != SN_OK) return;
   sn_kphase *f = sn_kernel_add_phase(p->k, n, grid);
@@ -741,6 +741,7 @@ static void phase(parser *p) {
   }
   f->cost = cost;
   f->finishes = finishes;
+  f->beside = beside;
   grow_tables(p, n);
   if (p->status != SN_OK) return;
   memset(p->vars[0], 0, (size_t)p->n_table * sizeof *p->vars[0]);

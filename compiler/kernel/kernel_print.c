@@ -224,6 +224,7 @@ void sn_kernel_print(sn_str *to, const sn_kernel *k) {
     for (int g = 0; g < k->phases[p].n_grid; g++) sn_str_printf(to, "%sd%d < %lld", g ? ", " : "", g, (long long)k->phases[p].grid[g]);
     sn_str_char(to, ')');
     if (k->phases[p].finishes) sn_str_add(to, " finishes");
+    if (k->phases[p].beside) sn_str_add(to, " beside");
     if (k->phases[p].cost) sn_str_printf(to, " cost %lld", (long long)k->phases[p].cost);
     print_block(to, k, k->phases[p].body, 1);
     sn_str_char(to, '\n');

@@ -285,6 +285,7 @@ static void check_buffers(verifier *v) {
 
 static void check_finishes(verifier *v) {
   const sn_kphase *p = &v->k->phases[v->phase], *former = p - 1;
+  if (p->beside && (v->phase == 0 || p->finishes)) fault(v, NULL, "there is no phase that it could stand beside");
   if (!p->finishes) return;
   bool ok = v->phase > 0 && p->n_grid < former->n_grid && (p->n_grid == 0 || memcmp(p->grid, former->grid, (size_t)p->n_grid * sizeof *p->grid) == 0);
   if (!ok) fault(v, NULL, "it finishes the former phase, whose grid does not begin with its own");

@@ -2,6 +2,7 @@
 /* From one instruction of a compiled entry (a fusion or a single op) to a kernel: its buffers, and the choice of the template. */
 #include "lower.h"
 #include "sinter/cost.h"
+#include "sinter/plan.h"
 
 #include <string.h>
 
@@ -162,30 +163,93 @@ static void lower_part(lowering *whole, const sn_instr *i) {
   whole->b.status = L->b.status;
 }
 
+/* Parts of a kernel: those of one level do not wait for each other, and on a GPU run in one launch. */
+typedef struct part {
+  const sn_instr *i;
+  int level;
+  bool one_launch;
+} part;
+
+static const sn_instr *source_of(const sn_instr *x) { return x->op == SN_OP_GET_TUPLE_ELEMENT ? sn_instr_operand(x, 0) : x; }
+
+static bool reads(const sn_instr *i, const sn_instr *x) {
+  for (uint32_t k = 0; k < i->n_operands; k++) {
+    if (source_of(sn_instr_operand(i, k)) == x) return true;
+  }
+  return false;
+}
+
+/* Must `later` wait for `former`? It reads what that makes, or one of its results may come to lie over what that reads. */
+static bool waits_for(const lowering *L, const sn_instr *later, const sn_instr *former) {
+  if (reads(later, former)) return true;
+  for (uint32_t k = 0; k < L->root->n_operands; k++) {
+    if (!reads(former, L->body->params[k])) continue;
+    for (int leaf = 0; leaf < L->n_outputs; leaf++) {
+      if (source_of(L->outputs[leaf]) == later && sn_in_place_ok(L->root, k, leaf)) return true;
+    }
+  }
+  return false;
+}
+
+static int find_parts(const lowering *L, part *parts) {
+  int n = 0;
+  for (const sn_instr *i = L->body->first; i; i = i->next) {
+    if (i->op != SN_OP_FUSION) continue;
+    parts[n] = (part){i, 0, false};
+    for (int k = 0; k < n; k++) {
+      bool wait = !lower_on_gpu(L) || waits_for(L, i, parts[k].i);
+      if (wait && parts[n].level <= parts[k].level) parts[n].level = parts[k].level + 1;
+    }
+    n++;
+  }
+  return n;
+}
+
+/* By level, else in their order. */
+static void order_parts(part *parts, int n) {
+  for (int a = 1; a < n; a++) {
+    for (int b = a; b > 0 && parts[b].level < parts[b - 1].level; b--) {
+      part x = parts[b];
+      parts[b] = parts[b - 1];
+      parts[b - 1] = x;
+    }
+  }
+}
+
+static bool is_one_launch(const sn_kernel *k, int first) {
+  for (int p = first + 1; p < k->n_phases; p++) {
+    if (!k->phases[p].finishes) return false;
+  }
+  return k->n_phases > first;
+}
+
 static bool alike(const sn_kbuffer *a, const sn_kbuffer *b) {
   return a->memory == b->memory && a->type == b->type && a->rank == b->rank && !a->strides && !b->strides && (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
 /* The buffer of a former part whose place b may take: workspaces and tiles are a part's own while it runs. */
-static int reused(const sn_kernel *k, const int *part, const int *home, const bool *taken, int b) {
+static int reused(const sn_kernel *k, const part *parts, const int *of, const int *home, const bool *taken, int b) {
   for (int a = 0; a < b; a++) {
-    if (home[a] == a && part[a] >= 0 && part[a] < part[b] && !taken[a] && alike(&k->buffers[a], &k->buffers[b])) return a;
+    if (home[a] != a || of[a] < 0 || of[a] >= of[b] || taken[a] || !alike(&k->buffers[a], &k->buffers[b])) continue;
+    if (k->buffers[a].memory > SN_KMEM_WORK || parts[of[a]].level < parts[of[b]].level) return a;
   }
   return b;
 }
 
-/* Arguments first, then tiles; each part's workspaces and tiles lie where those of the parts before it lay. part[b]: the part that buffer b is of; -1: an argument. */
-static void order_buffers(lowering *L, int *part) {
+/* Arguments first, then tiles; each part's workspaces and tiles lie where those of the parts before it lay. of[b]: the part that buffer b is of; -1: an argument. */
+static void order_buffers(lowering *L, const part *parts, const int *of) {
   sn_kernel *k = L->k;
   int n = k->n_buffers, next = 0, *home = SN_NEW_N(L->arena, int, n + 1), *to = SN_NEW_N(L->arena, int, n + 1);
-  bool *taken = SN_NEW_N(L->arena, bool, n + 1); /* another buffer of the part at hand lies there */
+  bool *taken = SN_NEW_N(L->arena, bool, n + 1); /* another buffer of the part at hand, or of one beside it, lies there */
   if (!home || !to || !taken) {
     L->b.status = SN_ERR_MEMORY;
     return;
   }
   for (int b = 0; b < n; b++) {
-    if (b && part[b] != part[b - 1]) memset(taken, 0, (size_t)n * sizeof *taken);
-    home[b] = part[b] < 0 ? b : reused(k, part, home, taken, b);
+    if (b && of[b] != of[b - 1]) {
+      for (int a = 0; a < n; a++) taken[a] &= k->buffers[a].memory == SN_KMEM_WORK && of[b - 1] >= 0 && parts[of[b]].level == parts[of[b - 1]].level;
+    }
+    home[b] = of[b] < 0 ? b : reused(k, parts, of, home, taken, b);
     taken[home[b]] = true;
   }
   for (int local = 0; local < 2; local++) {
@@ -199,17 +263,22 @@ static void order_buffers(lowering *L, int *part) {
 
 static void lower_parts(lowering *L) {
   enum { MOST_BUFFERS = 1024 };
-  int *part = SN_NEW_N(L->arena, int, MOST_BUFFERS), at = L->k->n_buffers, n = 0;
-  if (!part) L->b.status = SN_ERR_MEMORY;
-  for (int b = 0; part && b < at && b < MOST_BUFFERS; b++) part[b] = -1;
-  for (const sn_instr *i = L->body->first; i && L->b.status == SN_OK; i = i->next) {
-    if (i->op != SN_OP_FUSION) continue;
-    lower_part(L, i);
-    if (L->k->n_buffers > MOST_BUFFERS) lower_fail(L, i, "too many buffers");
-    for (; L->b.status == SN_OK && at < L->k->n_buffers; at++) part[at] = n;
-    n++;
+  int *of = SN_NEW_N(L->arena, int, MOST_BUFFERS), at = L->k->n_buffers;
+  part *parts = SN_NEW_N(L->arena, part, L->body->n_instrs + 1);
+  if (!of || !parts) L->b.status = SN_ERR_MEMORY;
+  for (int b = 0; of && b < at && b < MOST_BUFFERS; b++) of[b] = -1;
+  int n = L->b.status == SN_OK ? find_parts(L, parts) : 0;
+  order_parts(parts, n);
+  for (int p = 0; p < n && L->b.status == SN_OK; p++) {
+    int first = L->k->n_phases;
+    lower_part(L, parts[p].i);
+    if (L->k->n_buffers > MOST_BUFFERS) lower_fail(L, parts[p].i, "too many buffers");
+    if (L->b.status != SN_OK) return;
+    for (; at < L->k->n_buffers; at++) of[at] = p;
+    parts[p].one_launch = is_one_launch(L->k, first);
+    if (p && parts[p].one_launch && parts[p - 1].one_launch && parts[p].level == parts[p - 1].level) L->k->phases[first].beside = true;
   }
-  if (L->b.status == SN_OK) order_buffers(L, part);
+  if (L->b.status == SN_OK) order_buffers(L, parts, of);
 }
 
 sn_status sn_lower_instr(sn_diag *d, sn_arena *a, const sn_instr *i, const struct sn_target *t, struct sn_kernel **out) {

@@ -4,6 +4,7 @@
 #define SINTER_LEAVES_H
 
 #include "sinter/ir.h"
+#include "sinter/plan.h"
 
 typedef struct sn_leaf_value {
   const sn_instr *instr;
@@ -18,9 +19,6 @@ sn_leaf_value sn_leaf_source(const sn_instr *i, int leaf);
 int sn_leaf_offset(const sn_shape *tuple, int64_t index);
 /* The leaf at a shape index ({1, 0}). */
 int sn_leaf_at(const sn_shape *s, sn_ints index);
-/* May `i` write result leaf `leaf` over operand k, which it reads at the same element only, and last of all? (Elementwise; fusions of elementwise ops; copies.) */
-bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf);
-
 /* The slice that the instruction's sinter.slice gives leaf `leaf`; false: none (slices.c). */
 bool sn_slice_read(const sn_instr *i, int leaf, int64_t *offset, int64_t *bytes);
 

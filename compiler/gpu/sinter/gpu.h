@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-/* One launch: a phase, and those behind it that finish it. */
+/* One launch: phases beside each other, each with those that finish it. */
 typedef struct sn_gpu_phase {
   int first, n;             /* the kernel's phases that it runs */
-  int64_t items;            /* of the first of them */
+  int64_t items;            /* of all that finish nothing */
   int64_t n_tickets;        /* counters of 32 bits by which blocks know that they are the last ones; zero before and after; the function's last argument */
   const char *entry;        /* the __global__ function's name */
   int threads;              /* of a block */
@@ -67,7 +67,7 @@ int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p);
 /* ---- the model: what a launch does and how long a machine is taken to need (not measured) ---- */
 
 typedef struct sn_gpu_work {
-  int64_t items;
+  int64_t items, product_items; /* product_items: those with a contraction, which counts as equally long in all of them */
   double products, ops;  /* operations: of contractions, padding included, and all others */
   double bytes, moved;   /* of arguments: each element once; every access */
   double alone;          /* of those accesses: what one block makes when all others are done */

@@ -149,6 +149,8 @@ typedef struct sn_kphase {
   int64_t cost;              /* estimated ns an item, for grouping items; 0: unknown */
   bool finishes;             /* its grid is the former phase's but for the last dimensions, and of what that phase stored an item reads what items equal in its own
                                 variables stored: it may run as soon as those are done (GPU: by the block that is the last of them to be done, in the same launch) */
+  bool beside;               /* nothing that it or what finishes it touches is written by the phases before it, back to the last one that is neither beside nor finishes,
+                                nor the other way round: they may run at the same time (GPU: in one launch) */
 } sn_kphase;
 
 typedef struct sn_kernel {

@@ -12,6 +12,9 @@ extern "C" {
 /* Rows shorter than this a GPU's threads reduce one by one: each item then reads rows that others write, and none may be written in place. */
 enum { SN_SHORT_ROW = 32 };
 
+/* May `i` write result leaf `leaf` over operand k, which it reads at the same element only, and last of all? (Elementwise; fusions of elementwise ops; copies.) */
+bool sn_in_place_ok(const sn_instr *i, uint32_t k, int leaf);
+
 typedef enum sn_place { SN_PLACE_NONE /* tuples, tokens */, SN_PLACE_ARGUMENT, SN_PLACE_RESULT, SN_PLACE_CONSTANT, SN_PLACE_ARENA } sn_place;
 
 /* Slice of one array leaf of one instruction. index: the argument leaf, result leaf, or the number of the constant in `constants`. */

@@ -202,6 +202,49 @@ START_TEST(the_last_block_finishes) {
 }
 END_TEST
 
+/* x w, x v, and what `second` makes, as parts of one fusion. */
+static const char *parts(char *text, size_t bytes, const char *second, const char *result) {
+  snprintf(text, bytes,
+           "HloModule m\n"
+           "one {\n  a = f32[256,64] parameter(0)\n  b = f32[64,192] parameter(1)\n  ROOT d = f32[256,192] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
+           "less {\n  a = f32[64,256] parameter(0)\n  b = f32[256,192] parameter(1)\n  w = f32[64,192] parameter(2)\n"
+           "  d = f32[64,192] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT s = f32[64,192] subtract(w, d)\n}\n"
+           "whole {\n  x = f32[256,64] parameter(0)\n  w = f32[64,192] parameter(1)\n  v = f32[64,192] parameter(2)\n  y = f32[64,256] parameter(3)\n  z = f32[256,192] parameter(4)\n"
+           "  p = f32[256,192] fusion(x, w), kind=kOutput, calls=one, backend_config={\"sinter\":{\"version\":1,\"hero\":\"d\",\"kind\":\"product\"}}\n"
+           "  q = %s, backend_config={\"sinter\":{\"version\":1,\"hero\":\"d\",\"kind\":\"product\"}}\n  ROOT t = (f32[256,192], %s) tuple(p, q)\n}\n"
+           "ENTRY e {\n  x = f32[256,64] parameter(0)\n  w = f32[64,192] parameter(1)\n  v = f32[64,192] parameter(2)\n  y = f32[64,256] parameter(3)\n  z = f32[256,192] parameter(4)\n"
+           "  ROOT f = (f32[256,192], %s) fusion(x, w, v, y, z), kind=kCustom, calls=whole, backend_config={\"sinter\":{\"version\":1,\"kind\":\"several\"}}\n}\n",
+           second, result, result);
+  return text;
+}
+
+/* Parts that do not wait for each other are one launch, and those that do the same are written once. */
+START_TEST(parts_stand_beside_each_other) {
+  static const struct {
+    const char *what, *second, *result;
+    int launches, bodies;
+  } cases[] = {
+      {"the same with another weight", "f32[256,192] fusion(x, v), kind=kOutput, calls=one", "f32[256,192]", 1, 1},
+      {"another product", "f32[64,192] fusion(y, z, v), kind=kOutput, calls=less", "f32[64,192]", 1, 2},
+      {"one that reads the former's result", "f32[64,192] fusion(y, p, v), kind=kOutput, calls=less", "f32[64,192]", 2, 2},
+      {"one that may be written over what the former reads", "f32[64,192] fusion(y, z, w), kind=kOutput, calls=less", "f32[64,192]", 2, 2},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    fixture f;
+    sn_kernel *k;
+    sn_gpu_kernel g;
+    char text[4000];
+    fixture_init(&f, "sm_90a");
+    ck_assert_msg(emit_hlo(&f, parts(text, sizeof text, cases[c].second, cases[c].result), &k, &g) == SN_OK, "%s: %s", cases[c].what, first_message(&f));
+    ck_assert_int_eq(sn_kernel_verify(f.d, k), SN_OK);
+    ck_assert_msg(g.n_phases == cases[c].launches, "%s: %d launches", cases[c].what, g.n_phases);
+    ck_assert_msg(count(g.source, "sn_shared[];") == cases[c].launches && count(g.source, "for (int item") == cases[c].bodies, "%s:\n%s", cases[c].what, g.source);
+    if (c == 0) expect(&g, "const float *const p1 = part == 0 ? in1 : in2;");
+    fixture_finish(&f);
+  }
+}
+END_TEST
+
 /* A phase may finish only one whose grid begins with its own. */
 START_TEST(what_finishes_is_checked) {
   fixture f;
@@ -285,6 +328,7 @@ Suite *emit_suite(void) {
   tcase_add_test(t, schedules_say_it_to_the_assembler);
   tcase_add_test(t, tiles_fill_the_waves);
   tcase_add_test(t, the_last_block_finishes);
+  tcase_add_test(t, parts_stand_beside_each_other);
   tcase_add_test(t, what_finishes_is_checked);
   tcase_add_test(t, the_model_counts_what_loops_do);
   tcase_add_test(t, out_of_memory_is_a_status);

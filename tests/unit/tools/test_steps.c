@@ -176,8 +176,7 @@ static void check_vit(const char *name, sn_module *(*make)(void)) {
   for (int cuda = 0; cuda < 2; cuda++) {
     const char *pipeline = cuda ? "cuda" : "cpu";
     outcome free = outcome_of(make(), pipeline, 0, true), limited = outcome_of(make(), pipeline, LIMIT, true), once = outcome_of(make(), pipeline, 0, false);
-    /* On CUDA parts are not merged: each phase is a launch in any case. */
-    ck_assert_msg(cuda || free.commands <= MOST_COMMANDS, "%s, %s: %lld commands", name, pipeline, (long long)free.commands);
+    ck_assert_msg(free.commands <= MOST_COMMANDS, "%s, %s: %lld commands", name, pipeline, (long long)free.commands);
     ck_assert_msg(free.peak <= MOST_BYTES, "%s, %s: %lld bytes", name, pipeline, (long long)free.peak);
     ck_assert_msg(free.products == once.products, "%s, %s: %.0f operations of products outside attention, %.0f without recomputation", name, pipeline, free.products, once.products);
     ck_assert_msg(limited.peak <= LIMIT, "%s, %s: %lld bytes under the limit", name, pipeline, (long long)limited.peak);
