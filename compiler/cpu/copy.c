@@ -126,6 +126,10 @@ static int row_lanes(const emit *e, const sn_kcopy *c, sn_type t) {
 void emit_copy(emit *e, const sn_knode *node) {
   const sn_kcopy *c = node->copy;
   sn_type t = e->k->buffers[c->to.buffer].type;
+  if (node->n_guards) {
+    emit_fail(e, SN_ERR_UNSUPPORTED, "a tile copy under a condition has no code for CPUs");
+    return;
+  }
   LLVMTypeRef part = memory_type(e, t);
   tile_copy x = {.c = c, .unit = sn_type_is_complex(t) ? LLVMArrayType2(part, 2) : part, .align = (unsigned)sn_type_bytes(sn_type_real_part(t))};
   x.to = emit_offset(e, x.unit, e->buffers[c->to.buffer], c->to.buffer, c->to.at);

@@ -65,14 +65,31 @@ void gpu_contract(gpu_emit *e, const sn_knode *n) {
   else plain(e, c);
 }
 
+static bool is_one(const sn_ix *e) { return e->kind == SN_IX_CONST && e->value == 1; }
+
+/* One thread's 4, 8 or 16 neighbouring bytes from memory to shared memory, which the lowering has placed on as many: cp.async. */
+static bool copy_async(gpu_emit *e, const sn_knode *n) {
+  const sn_kcopy *c = n->copy;
+  int64_t bytes = c->n->kind == SN_IX_CONST ? c->n->value * (int64_t)sn_type_bytes(e->k->buffers[c->to.buffer].type) : 0;
+  if (!c->async || !e->lane || c->m->hi != 1 || c->m->lo < 0 || c->to.stride[1] != 1 || c->from.stride[1] != 1 || (bytes != 4 && bytes != 8 && bytes != 16)) return false;
+  if (e->buffers[c->to.buffer].home != HOME_SHARED || e->buffers[c->from.buffer].home != HOME_GLOBAL) return false;
+  const char *guard = gpu_guards(e, n->n_guards, n->guards), *some = is_one(c->m) ? "" : gpu_text(e, "if (%s > 0) ", gpu_index(e, c->m));
+  gpu_line(e, "%ssn_copy_async<%d>(&%s, &%s%s%s);", some, (int)bytes, gpu_element(e, c->to.buffer, gpu_offset(e, c->to.buffer, c->to.at)),
+           gpu_element(e, c->from.buffer, gpu_offset(e, c->from.buffer, c->from.at)), guard ? ", " : "", guard ? guard : "");
+  return true;
+}
+
 void gpu_copy(gpu_emit *e, const sn_knode *n) {
   const sn_kcopy *c = n->copy;
+  const char *guard = gpu_guards(e, n->n_guards, n->guards);
   sn_type to = e->k->buffers[c->to.buffer].type, from = e->k->buffers[c->from.buffer].type;
   if (to != from) {
     gpu_fail(e, SN_ERR_INTERNAL, "a tile copy changes the type");
     return;
   }
+  if (copy_async(e, n)) return;
   open_elements(e, c->m, c->n);
-  gpu_line(e, "%s = %s;", tile_element(e, &c->to, "i", "j"), tile_element(e, &c->from, "i", "j"));
+  gpu_line(e, "%s = %s%s%s%s;", tile_element(e, &c->to, "i", "j"), guard ? guard : "", guard ? " ? " : "", tile_element(e, &c->from, "i", "j"),
+           guard ? gpu_text(e, " : %s{}", gpu_memory_type(to)) : "");
   close_elements(e);
 }

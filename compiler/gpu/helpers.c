@@ -158,13 +158,24 @@ static const struct {
 
 #include "helpers_complex.inc"
 
-    {"sn_to_tf32", "/* The nearest value with 10 bits of mantissa, ties to even; NaN stays one. */\n" FN
+    {"sn_to_tf32", "/* The nearest value with 10 bits of mantissa; ties to even on sm_90a, else away from zero, as cvt.rna.tf32 alone exists there. NaN stays one. */\n" FN
                    "float sn_to_tf32(float x) {\n"
+                   "  unsigned r;\n"
                    "#if __CUDA_ARCH__ >= 900\n"
-                   "  unsigned r;\n  asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n  return __uint_as_float(r);\n"
+                   "  asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
                    "#else\n"
-                   "  unsigned u = __float_as_uint(x);\n  return x != x ? x : __uint_as_float((u + 0xfffu + (u >> 13 & 1u)) & 0xffffe000u);\n"
-                   "#endif\n}\n"},
+                   "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
+                   "#endif\n"
+                   "  return __uint_as_float(r);\n}\n"},
+    {"sn_copy_async", "/* BYTES from memory to shared memory while other work goes on; zeros instead where `wanted` says no. */\n"
+                      "template <int BYTES>\n" FN "void sn_copy_async(void *to, const void *from) {\n"
+                      "  const unsigned at = (unsigned)__cvta_generic_to_shared(to);\n"
+                      "  if (BYTES == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" ::\"r\"(at), \"l\"(from) : \"memory\");\n"
+                      "  else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2;\" ::\"r\"(at), \"l\"(from), \"n\"(BYTES) : \"memory\");\n}\n"
+                      "template <int BYTES>\n" FN "void sn_copy_async(void *to, const void *from, bool wanted) {\n"
+                      "  const unsigned at = (unsigned)__cvta_generic_to_shared(to), bytes = wanted ? BYTES : 0;\n"
+                      "  if (BYTES == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(at), \"l\"(from), \"r\"(bytes) : \"memory\");\n"
+                      "  else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" ::\"r\"(at), \"l\"(from), \"n\"(BYTES), \"r\"(bytes) : \"memory\");\n}\n"},
     {"sn_tf32", FN "unsigned sn_tf32(unsigned x) { return __float_as_uint(sn_to_tf32(__uint_as_float(x))); }\n"},
     {"sn_load_matrices", "/* Four matrices of 8 rows x 16 bytes: lane l has the address of row l % 8 of matrix l / 8, and gets 4 bytes of row l / 4 of each. */\n" FN
                          "void sn_load_matrices(unsigned *d, const void *row) {\n" LOAD_MATRICES("") "}\n"},

@@ -42,6 +42,17 @@ static void contraction(walk *x, const sn_kcontract *c, double times) {
   x->w->operand_bytes = (int)sn_type_bytes(x->k->buffers[c->a.buffer].type);
 }
 
+/* Of a node's iterations, those that its guards let through, as if each guarded value came equally often. */
+static double share_under(const sn_knode *n) {
+  double share = 1;
+  for (int g = 0; g < n->n_guards; g++) {
+    const sn_ix_guard *q = &n->guards[g];
+    double lo = (double)(q->lo > q->e->lo ? q->lo : q->e->lo), hi = (double)(q->hi < q->e->hi ? q->hi : q->e->hi);
+    share *= hi < lo ? 0 : (hi - lo + 1) / ((double)q->e->hi - (double)q->e->lo + 1);
+  }
+  return share;
+}
+
 static void region(walk *x, const sn_kregion *r, double times) {
   for (const sn_knode *n = r->first; n; n = n->next) {
     double inside = times;
@@ -53,7 +64,7 @@ static void region(walk *x, const sn_kregion *r, double times) {
         x->stored[n->buffer] += times;
         break;
       case SN_K_COPY:
-        x->loaded[n->copy->from.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi;
+        x->loaded[n->copy->from.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi * share_under(n);
         x->stored[n->copy->to.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi;
         break;
       case SN_K_ELT: x->w->ops += times * weight(n); break;

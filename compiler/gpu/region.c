@@ -231,8 +231,11 @@ static void emit_node(gpu_emit *e, const sn_knode *n) {
     case SN_K_BARRIER:
       if (!e->lane) gpu_barrier(e);
       break;
-    case SN_K_COMMIT: gpu_line(e, "asm volatile(\"cp.async.commit_group;\");"); break;
-    case SN_K_WAIT: gpu_line(e, "asm volatile(\"cp.async.wait_group %llu;\" ::: \"memory\");", (unsigned long long)n->bits[0]); break;
+    case SN_K_COMMIT: gpu_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); break;
+    case SN_K_WAIT:
+      gpu_line(e, "asm volatile(\"cp.async.wait_group %llu;\" ::: \"memory\");", (unsigned long long)n->bits[0]);
+      if (!e->lane) gpu_barrier(e);
+      break;
     case SN_K_PREFETCH: /* warps in flight hide what a core has to ask for beforehand */
     case SN_K_YIELD: /* read by who owns the region */
     case SN_K_COUNT: break;

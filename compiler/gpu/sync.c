@@ -17,6 +17,13 @@ static const sn_ix *stage_of(const gpu_emit *e, const sn_ktile *t, int64_t rows,
   return (rows - 1) * t->stride[0] + (columns - 1) * t->stride[1] < b->dims[1] * b->dims[2] ? t->at[0] : NULL;
 }
 
+/* Likewise of a copy of one row, to neighbours. */
+static const sn_ix *stage_of_row(const gpu_emit *e, const sn_kcopy *c) {
+  const sn_kbuffer *b = &e->k->buffers[c->to.buffer];
+  bool within = b->rank == 3 && !b->strides && c->m->hi <= 1 && c->to.stride[1] == 1 && c->to.at[2]->lo >= 0 && c->to.at[2]->hi + c->n->hi <= b->dims[2];
+  return within ? c->to.at[0] : NULL;
+}
+
 static void touch_node(const gpu_emit *e, const sn_knode *n, touch_fn fn, void *ctx) {
   switch (n->op) {
     case SN_K_LOAD: fn(ctx, n->buffer, n->n_at ? n->at[0] : NULL, false); break;
@@ -24,7 +31,7 @@ static void touch_node(const gpu_emit *e, const sn_knode *n, touch_fn fn, void *
     case SN_K_ATOMIC: fn(ctx, n->buffer, n->n_at ? n->at[0] : NULL, true); break;
     case SN_K_COPY:
       fn(ctx, n->copy->from.buffer, NULL, false);
-      fn(ctx, n->copy->to.buffer, NULL, true);
+      fn(ctx, n->copy->to.buffer, stage_of_row(e, n->copy), true);
       break;
     case SN_K_CONTRACT: {
       const sn_kcontract *c = n->contract;
@@ -154,6 +161,11 @@ void gpu_before(gpu_emit *e, const sn_knode *n) {
   touch_node(e, n, note, e);
 }
 
+static bool begins_by_meeting(const sn_knode *loop) {
+  const sn_knode *first = loop->op == SN_K_FOR ? loop->regions[0]->first : NULL;
+  return first && (first->op == SN_K_WAIT || first->op == SN_K_BARRIER);
+}
+
 /* Does an iteration write what another one touches? Then each begins with a barrier, whose place also settles what came before the loop. Otherwise one in front of
  * the loop is enough. *before: the state at the loop's entry, for gpu_after_loop. */
 bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before) {
@@ -166,7 +178,7 @@ bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before) {
   if (c.found && !c.any_hot_write) gpu_barrier(e);
   *before = sn_arena_copy(e->arena, e->buffers, (size_t)e->k->n_buffers * sizeof **before);
   if (e->k->n_buffers && !*before) gpu_fail(e, SN_ERR_MEMORY, NULL);
-  return c.any_hot_write;
+  return c.any_hot_write && !begins_by_meeting(loop);
 }
 
 void gpu_join(gpu_buffer *to, const gpu_buffer *other) {

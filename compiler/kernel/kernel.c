@@ -395,9 +395,18 @@ void sn_kb_contract(sn_kbuilder *b, const sn_kcontract *c) {
   n->contract = own;
 }
 
-void sn_kb_copy(sn_kbuilder *b, const sn_kcopy *c) {
+void sn_kb_copy(sn_kbuilder *b, const sn_kcopy *c) { sn_kb_copy_guarded(b, c, 0, NULL); }
+
+void sn_kb_commit(sn_kbuilder *b) { node_add(b, SN_K_COMMIT, 0, NULL, 0, NULL); }
+
+void sn_kb_wait(sn_kbuilder *b, int n_open) {
+  sn_knode *n = node_add(b, SN_K_WAIT, 0, NULL, 0, NULL);
+  if (n) n->bits[0] = (uint64_t)n_open;
+}
+
+void sn_kb_copy_guarded(sn_kbuilder *b, const sn_kcopy *c, int n_guards, const sn_ix_guard *guards) {
   sn_knode *n = node_add(b, SN_K_COPY, 0, NULL, 0, NULL);
-  if (!n) return;
+  if (!n || !take_guards(b, n, n_guards, guards)) return;
   sn_kcopy *own = sn_arena_copy(b->k->arena, c, sizeof *c);
   if (!own) {
     fail(b, SN_ERR_MEMORY);

@@ -207,15 +207,19 @@ static void run_contract(machine *m, const sn_kcontract *c) {
   }
 }
 
-static void run_copy(machine *m, const sn_kcopy *c) {
+static void run_copy(machine *m, const sn_knode *n) {
+  const sn_kcopy *c = n->copy;
+  bool copies = guards_hold(m, n);
   int64_t rows = index_value(m, c->m), cols = index_value(m, c->n);
   if (rows < 1 || cols < 1) return; /* of nothing: its origin may lie anywhere */
-  int64_t to = offset_of(m, c->to.buffer, c->to.at), from = offset_of(m, c->from.buffer, c->from.at);
+  int64_t to = offset_of(m, c->to.buffer, c->to.at), from = copies ? offset_of(m, c->from.buffer, c->from.at) : 0;
+  size_t bytes = sn_type_bytes(m->k->buffers[c->to.buffer].type);
   for (int64_t i = 0; i < rows && m->status == SN_OK; i++) {
     for (int64_t j = 0; j < cols && m->status == SN_OK; j++) {
       uint8_t *p = tile_element(m, &c->to, to, i, j);
-      const uint8_t *q = tile_element(m, &c->from, from, i, j);
-      if (p && q) memcpy(p, q, sn_type_bytes(m->k->buffers[c->to.buffer].type));
+      const uint8_t *q = copies ? tile_element(m, &c->from, from, i, j) : NULL;
+      if (p && q) memcpy(p, q, bytes);
+      else if (p && !copies) memset(p, 0, bytes);
     }
   }
 }
@@ -340,7 +344,7 @@ static void run_node(machine *m, const sn_knode *n) {
     case SN_K_IF: run_if(m, n); break;
     case SN_K_WHILE: run_while(m, n); break;
     case SN_K_CONTRACT: run_contract(m, n->contract); break;
-    case SN_K_COPY: run_copy(m, n->copy); break;
+    case SN_K_COPY: run_copy(m, n); break;
     default: break; /* barriers and the closing of copies order what already runs in order here */
   }
 }

@@ -453,6 +453,7 @@ static sn_knode *plain_node(parser *p, sn_kop op) {
 
 static void copy(parser *p) {
   sn_kcopy c;
+  sn_ix_guard g[MAX_OPERANDS];
   memset(&c, 0, sizeof c);
   c.async = take(p, "async");
   c.to = tile(p);
@@ -460,7 +461,8 @@ static void copy(parser *p) {
   c.from = tile(p);
   c.m = named_index(p, "m");
   c.n = named_index(p, "n");
-  if (p->status == SN_OK) sn_kb_copy(&p->b, &c);
+  int n = guards(p, g);
+  if (p->status == SN_OK) sn_kb_copy_guarded(&p->b, &c, n, g);
 }
 
 /* ---- nodes with regions ---- */
@@ -606,11 +608,11 @@ static void effect(parser *p) {
   } else if (take(p, "copy")) {
     copy(p);
   } else if (take(p, "commit")) {
-    plain_node(p, SN_K_COMMIT);
+    sn_kb_commit(&p->b);
   } else if (take(p, "wait")) {
-    uint64_t groups = (uint64_t)integer(p);
-    sn_knode *n = plain_node(p, SN_K_WAIT);
-    if (n) n->bits[0] = groups;
+    int64_t groups = integer(p);
+    if (groups < 0 || groups > 1000) failed(p, "wait leaves 0 … 1000 groups open, not %lld", (long long)groups);
+    sn_kb_wait(&p->b, (int)groups);
   } else {
     failed(p, "expected a node: a load, a store, a loop, an op, …");
   }

@@ -147,7 +147,8 @@ static void print_if(sn_str *to, const sn_kernel *k, const sn_knode *n, int dept
   print_block(to, k, n->regions[1], depth);
 }
 
-static void print_copy(sn_str *to, const sn_kernel *k, const sn_kcopy *c) {
+static void print_copy(sn_str *to, const sn_kernel *k, const sn_knode *n) {
+  const sn_kcopy *c = n->copy;
   sn_str_add(to, c->async ? "copy async " : "copy ");
   print_tile(to, k, "", &c->to);
   print_tile(to, k, " = ", &c->from);
@@ -155,6 +156,7 @@ static void print_copy(sn_str *to, const sn_kernel *k, const sn_kcopy *c) {
   sn_ix_print(to, c->m);
   sn_str_add(to, " n ");
   sn_ix_print(to, c->n);
+  print_guards(to, n);
 }
 
 static void print_node(sn_str *to, const sn_kernel *k, const sn_knode *n, int depth) {
@@ -185,7 +187,7 @@ static void print_node(sn_str *to, const sn_kernel *k, const sn_knode *n, int de
     case SN_K_YIELD: sn_str_add(to, "yield"); print_operands(to, n); break;
     case SN_K_CONTRACT: print_contract(to, k, n->contract); break;
     case SN_K_BARRIER: sn_str_add(to, "barrier"); break;
-    case SN_K_COPY: print_copy(to, k, n->copy); break;
+    case SN_K_COPY: print_copy(to, k, n); break;
     case SN_K_PREFETCH:
       sn_str_printf(to, "prefetch %s%%%d", n->bits[0] == SN_KPREFETCH_WRITE ? "write " : n->bits[0] == SN_KPREFETCH_LATER ? "later " : "", n->buffer);
       print_at(to, n->n_at, n->at);

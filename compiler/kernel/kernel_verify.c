@@ -244,6 +244,7 @@ static void check_node(verifier *v, const sn_knode *n) {
     case SN_K_WHILE: check_while(v, n); break;
     case SN_K_CONTRACT: check_contract(v, n); break;
     case SN_K_COPY:
+      check_guards(v, n);
       check_tile(v, n, &n->copy->to);
       check_tile(v, n, &n->copy->from);
       break;

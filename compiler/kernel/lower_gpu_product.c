@@ -3,11 +3,13 @@
  *
  *   item (batch, row block, column block, split of k), a block of 256 threads:
  *     sums (a tile of registers, spread over the threads) = 0
- *     the first terms of both operands -> registers -> tile 0 in shared memory
- *     for each 16 terms (of 16 bits: 32):                    tile s % 2 is read while tile (s + 1) % 2 is filled, so that threads meet once a step
- *       the next terms -> registers (prologues evaluated; in flight while the sums are formed)
- *       sums += lhs * rhs
- *       registers -> the other tile
+ *     ask for the first S - 1 tiles of 64 bytes of terms (16 of tf32, 32 of 16 bits), each a group
+ *     for each such step s:
+ *       wait until the group of tile s has come, and for each other: tile (s - 1) mod S is free
+ *       ask for tile s + S - 1
+ *       sums += lhs * rhs of tile s mod S
+ *   What is asked for is copied asynchronously where the operand lies in a parameter as it is multiplied, on 4 bytes at least, in S = 2 ... 4 stages as shared memory allows; else it goes
+ *   to registers, prologue evaluated, in flight while the sums are formed, and behind them to its tile. Where neither operand is copied, S is 2.
  *     sums through shared memory (where the tiles were): epilogue, stores along rows
  *   with several splits: the sums to a workspace; whichever block is the last of a tile's to be done adds them in order and does the epilogue.
  *
@@ -20,7 +22,7 @@
 
 #include <string.h>
 
-enum { THREADS = LOWER_GPU_LANES, STAGES = 2, CHUNK_BYTES = 16, ROW_BYTES = 64 /* a tile's terms of a row */, TOGETHER = 4 /* sums that a thread finishes as neighbours */ };
+enum { RESERVE = 1024, THREADS = LOWER_GPU_LANES, MOST_STAGES = 4, CHUNK_BYTES = 16, ROW_BYTES = 64 /* a tile's terms of a row */, TOGETHER = 4 /* sums that a thread finishes as neighbours */ };
 
 typedef struct gpu_product {
   const product *p;
@@ -30,6 +32,8 @@ typedef struct gpu_product {
   int64_t together[2];                 /* elements that a thread takes as neighbours, of lhs and rhs */
   int64_t terms, chunk;                /* of a tile; elements of 16 bytes */
   sn_type type, operand;               /* of sums, of tiles */
+  bool copied[2];                      /* operands that go to shared memory as they are, asynchronously */
+  int stages;                          /* tiles in a row: one is read, the others are filled */
   int64_t n_parts, part_rows;          /* the sums leave in so many parts of so many rows */
   int tiles[2], next[2], sums, staged, work;
 } gpu_product;
@@ -63,7 +67,7 @@ static int64_t staged_columns(const gpu_product *g) { return g->tile[1] + (g->te
 /* All of the sums at once where the tiles' place, or half of shared memory, holds them. */
 static void choose_parts(const lowering *L, gpu_product *g) {
   int64_t each = (int64_t)sn_type_bytes(g->type), bytes = (int64_t)sn_type_bytes(g->operand), room = (L->target->l1_bytes ? L->target->l1_bytes : 48 << 10) / (g->s.rows * g->s.columns > 128 * 128 ? 1 : 2) - 2048, tiles = 0;
-  for (int o = 0; o < 2; o++) tiles += STAGES * tile_rows(g, o) * row_stride(g, o) * bytes;
+  for (int o = 0; o < 2; o++) tiles += g->stages * tile_rows(g, o) * row_stride(g, o) * bytes;
   if (tiles > room) room = tiles;
   for (g->n_parts = 1; g->n_parts < g->tile[0] / 32 && g->tile[0] / g->n_parts * staged_columns(g) * each > room; g->n_parts++) {
     while ((g->tile[0] / 32) % (g->n_parts + 1)) g->n_parts++;
@@ -71,7 +75,42 @@ static void choose_parts(const lowering *L, gpu_product *g) {
   g->part_rows = g->tile[0] / g->n_parts;
 }
 
-static void choose_tiles(const lowering *L, gpu_product *g) {
+static bool is_multiple(const sn_ix *e, int64_t v) {
+  if (e->kind == SN_IX_CONST) return e->value % v == 0;
+  if (e->kind == SN_IX_ADD) return is_multiple(e->a, v) && is_multiple(e->b, v);
+  return v == 1 || (e->kind == SN_IX_MUL && e->b->kind == SN_IX_CONST && e->b->value % v == 0);
+}
+
+/* Does the operand lie in a parameter as it is multiplied, groups of neighbours on as many bytes? */
+static bool can_be_copied(lowering *L, const gpu_product *g, int o) {
+  const product *p = g->p;
+  const sn_ix *zero = lower_const(L, 0), *b[SN_MAX_RANK], *at[SN_MAX_RANK];
+  int64_t v = g->together[o], step, term;
+  int buffer;
+  if (!g->tensor || v * (int64_t)sn_type_bytes(g->operand) < 4 || !product_find_operand(L, p, (uint32_t)o, &buffer, &step, &term)) return false;
+  if (L->k->buffers[buffer].type != g->operand || (g->along_k[o] ? term : step) != 1 || (g->along_k[o] ? step : term) % v) return false;
+  for (int i = -1; i < p->n_batch; i++) { /* where each matrix of the batch begins */
+    const sn_ix *address;
+    for (int k = 0; k < p->n_batch; k++) b[k] = k == i ? sn_ix_dim(L->k->ix, 1000002 + k, p->batch_dims[k]) : zero;
+    if (!product_operand_index(L, p, (uint32_t)o, b, zero, zero, zero, at) || !product_address(L, product_side(p, (uint32_t)o), at, &address)) return false;
+    if (!is_multiple(address, v)) return false;
+  }
+  return true;
+}
+
+/* As many as fit beside the blocks that a multiprocessor is taken to hold; three at least, if that costs no more than another block. */
+static void choose_stages(const lowering *L, gpu_product *g) {
+  int64_t bytes = 0, room = (L->target->l1_bytes ? L->target->l1_bytes : 48 << 10) - RESERVE;
+  g->stages = 2;
+  if (!g->copied[0] && !g->copied[1]) return;
+  for (int o = 0; o < 2; o++) bytes += tile_rows(g, o) * row_stride(g, o) * (int64_t)sn_type_bytes(g->operand);
+  for (int64_t blocks = g->s.resident; blocks > 0 && g->stages < 3; blocks--) {
+    int64_t n = (room / blocks - RESERVE) / bytes;
+    g->stages = n > MOST_STAGES ? MOST_STAGES : n < 2 ? 2 : (int)n;
+  }
+}
+
+static void choose_tiles(lowering *L, gpu_product *g) {
   const product *p = g->p;
   sn_gpu_problem q = {p->batch, p->m, p->n, p->k, g->tensor, g->type == SN_TYPE_F64, g->terms, (int)sn_type_bytes(g->operand)};
   sn_gpu_choose_product(L->target, &q, &g->s);
@@ -83,6 +122,8 @@ static void choose_tiles(const lowering *L, gpu_product *g) {
     int64_t minor = g->along_k[o] ? p->k : beyond(g, o);
     for (g->together[o] = g->chunk; minor % g->together[o];) g->together[o] /= 2;
   }
+  for (int o = 0; o < 2; o++) g->copied[o] = can_be_copied(L, g, o);
+  choose_stages(L, g);
   choose_parts(L, g);
 }
 
@@ -100,9 +141,9 @@ static void add_buffers(lowering *L, gpu_product *g) {
   static const char *const names[] = {"lhs", "rhs"}, *const nexts[] = {"next_lhs", "next_rhs"};
   g->work = g->s.n_splits > 1 ? add(L, SN_KMEM_WORK, g->type, 4, work, "splits") : -1; /* arguments stand before tiles */
   for (int o = 0; o < 2; o++) {
-    int64_t tile[3] = {STAGES, tile_rows(g, o), row_stride(g, o)}, next[2] = {THREADS, n_turns(g, o) * g->together[o]};
+    int64_t tile[3] = {g->stages, tile_rows(g, o), row_stride(g, o)}, next[2] = {THREADS, n_turns(g, o) * g->together[o]};
     g->tiles[o] = add(L, SN_KMEM_SCRATCH, g->operand, 3, tile, names[o]);
-    g->next[o] = add(L, SN_KMEM_REGISTER, g->operand, 2, next, nexts[o]);
+    g->next[o] = g->copied[o] ? -1 : add(L, SN_KMEM_REGISTER, g->operand, 2, next, nexts[o]);
   }
   int64_t staged[2] = {g->part_rows, staged_columns(g)}; /* padded: rows that a warp writes at once lie in different banks */
   g->staged = add(L, SN_KMEM_SCRATCH, g->type, 2, staged, "staged");
@@ -128,6 +169,7 @@ static sn_kvalue *zero_beyond(lowering *L, sn_kvalue *v, const sn_ix *e, int64_t
 typedef struct place {
   const sn_ix *group, *major, *minor, *within, *slot[2];
   sn_knode *loops[3];
+  int n_loops;
 } place;
 
 /* Row of the n-th 64 bytes that a turn copies. Eight threads write shared memory at once, two rows of 80 bytes: rows r and r + 4 lie in different banks, neighbours do not. */
@@ -136,13 +178,14 @@ static const sn_ix *row_of(lowering *L, const sn_ix *n) {
   return sn_ix_add(x, sn_ix_mul(x, sn_ix_div(x, n, 8), lower_const(L, 8)), sn_ix_add(x, sn_ix_mul(x, sn_ix_mod(x, n, 2), lower_const(L, 4)), sn_ix_mod(x, sn_ix_div(x, n, 2), 4)));
 }
 
-/* for each thread, turn, neighbour */
-static bool open_places(lowering *L, const gpu_product *g, int o, place *at) {
+/* for each thread, turn, and neighbour if `each` */
+static bool open_places(lowering *L, const gpu_product *g, int o, bool each, place *at) {
   sn_ix_context *x = L->k->ix;
   int64_t v = g->together[o], width = (g->along_k[o] ? g->terms : g->tile[o]) / v;
   const sn_ix *t = lower_for(L, SN_KLOOP_THREADS, 0, lower_const(L, 0), lower_const(L, THREADS), 1, 0, NULL, NULL, &at->loops[0]);
   const sn_ix *turn = t ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, n_turns(g, o)), 1, 0, NULL, NULL, &at->loops[1]) : NULL;
-  const sn_ix *j = turn ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, v), 1, 0, NULL, NULL, &at->loops[2]) : NULL;
+  const sn_ix *j = !turn ? NULL : each ? lower_for(L, SN_KLOOP_UNROLL, 0, lower_const(L, 0), lower_const(L, v), 1, 0, NULL, NULL, &at->loops[2]) : lower_const(L, 0);
+  at->n_loops = each ? 3 : 2;
   if (!j) return false;
   if (THREADS % width == 0) { /* then a thread's column is the same in each turn */
     const sn_ix *row = sn_ix_div(x, t, width);
@@ -161,7 +204,7 @@ static bool open_places(lowering *L, const gpu_product *g, int o, place *at) {
 }
 
 static void close_places(lowering *L, const place *at) {
-  for (int k = 2; k >= 0; k--) lower_end(L, 0, NULL, at->loops[k]);
+  for (int k = at->n_loops - 1; k >= 0; k--) lower_end(L, 0, NULL, at->loops[k]);
 }
 
 /* The last index at which a group of `v` may begin, again and again beyond the end. */
@@ -171,7 +214,7 @@ static const sn_ix *clamped(lowering *L, const sn_ix *e, int64_t end, int64_t v)
 static void fetch(lowering *L, const gpu_product *g, int o, const sn_ix *const *b, const sn_ix *first, const sn_ix *k0) {
   sn_ix_context *x = L->k->ix;
   place at;
-  if (!open_places(L, g, o, &at)) return;
+  if (!open_places(L, g, o, true, &at)) return;
   /* Groups of neighbours are moved as one, so that they stay neighbours. */
   int64_t v = g->together[o], end = g->along_k[o] ? g->p->k : beyond(g, o);
   const sn_ix *minor = sn_ix_add(x, g->along_k[o] ? k0 : first, at.minor), *major = sn_ix_add(x, g->along_k[o] ? first : k0, at.major);
@@ -180,7 +223,7 @@ static void fetch(lowering *L, const gpu_product *g, int o, const sn_ix *const *
   major = clamped(L, major, g->along_k[o] ? beyond(g, o) : g->p->k, 1);
   const sn_ix *row = g->along_k[o] ? major : minor, *k = g->along_k[o] ? minor : major;
   if (L->b.status == SN_OK && product_operand_index(L, g->p, (uint32_t)o, b, o ? zero : row, o ? row : zero, k, in)) {
-    sn_kvalue *value = lower_value(L, sn_instr_operand(g->p->dot, (uint32_t)o), 0, in);
+    sn_kvalue *value = lower_value(L, product_side(g->p, (uint32_t)o), 0, in);
     if (g->p->k % g->terms) value = zero_beyond(L, value, term, g->p->k);
     if (value && value->type != g->operand) value = sn_kb_elt(&L->b, SN_OP_CONVERT, g->operand, 1, &value);
     sn_kb_store(&L->b, g->next[o], at.slot, 0, NULL, value);
@@ -188,10 +231,32 @@ static void fetch(lowering *L, const gpu_product *g, int o, const sn_ix *const *
   close_places(L, &at);
 }
 
+/* Terms k0 … straight to the tile of a stage, if `wanted` lies below zero: else zeros, which nobody reads. */
+static void copy(lowering *L, const gpu_product *g, int o, const sn_ix *const *b, const sn_ix *first, const sn_ix *k0, const sn_ix *stage, const sn_ix *wanted) {
+  sn_ix_context *x = L->k->ix;
+  place at;
+  int buffer;
+  if (!open_places(L, g, o, false, &at)) return;
+  int64_t v = g->together[o];
+  const sn_ix *minor = sn_ix_add(x, g->along_k[o] ? k0 : first, at.minor), *major = sn_ix_add(x, g->along_k[o] ? first : k0, at.major), *in[SN_MAX_RANK];
+  const sn_ix *row = g->along_k[o] ? clamped(L, major, beyond(g, o), 1) : clamped(L, minor, beyond(g, o), v), *k = g->along_k[o] ? minor : major;
+  const sn_ix *zero = lower_const(L, 0), *to[3] = {stage, at.major, at.minor};
+  sn_ix_guard guards[2];
+  if (L->b.status == SN_OK && product_operand_index(L, g->p, (uint32_t)o, b, o ? zero : row, o ? row : zero, k, in) && product_param(L, product_side(g->p, (uint32_t)o), in, &buffer)) {
+    const sn_ix *rows = sn_ix_max(x, zero, sn_ix_min(x, lower_const(L, 1), sn_ix_sub(x, lower_const(L, tile_rows(g, o)), at.major)));
+    sn_kcopy c = {{g->tiles[o], to, {0, 1}}, {buffer, in, {0, 1}}, rows, lower_const(L, v), true};
+    int n = 0;
+    if (wanted && wanted->hi >= 0) guards[n++] = (sn_ix_guard){wanted, wanted->lo, -1};
+    if (g->p->k % g->terms) guards[n++] = (sn_ix_guard){k, 0, g->p->k - 1};
+    sn_kb_copy_guarded(&L->b, &c, n, guards);
+  }
+  close_places(L, &at);
+}
+
 /* From registers to the tile. */
 static void put(lowering *L, const gpu_product *g, int o, const sn_ix *stage) {
   place at;
-  if (!open_places(L, g, o, &at)) return;
+  if (!open_places(L, g, o, true, &at)) return;
   const sn_ix *to[3] = {stage, at.major, sn_ix_add(L->k->ix, at.minor, at.within)};
   int before = L->n_guards;
   guard_below(L, at.major, tile_rows(g, o));
@@ -319,6 +384,32 @@ static const sn_ix *n_steps(lowering *L, const gpu_product *g, const sn_ix *star
   return sn_ix_min(x, all, sn_ix_div(x, sn_ix_add(x, sn_ix_sub(x, lower_const(L, g->p->k), start), lower_const(L, g->terms - 1)), g->terms));
 }
 
+typedef struct walk {
+  const gpu_product *g;
+  const sn_ix *const *b, *origins[2], *start, *steps;
+} walk;
+
+static bool is_async(const gpu_product *g) { return g->copied[0] || g->copied[1]; }
+
+/* The terms of step s: their copies begin, or they go to registers. Behind the last step nothing is copied, but registers take its terms once more, for nobody. */
+static void ask(lowering *L, const walk *w, const sn_ix *s) {
+  sn_ix_context *x = L->k->ix;
+  const gpu_product *g = w->g;
+  const sn_ix *terms = lower_const(L, g->terms), *last = sn_ix_sub(x, w->steps, lower_const(L, 1));
+  for (int o = 0; o < 2; o++) {
+    if (g->copied[o]) copy(L, g, o, w->b, w->origins[o], sn_ix_add(x, w->start, sn_ix_mul(x, s, terms)), sn_ix_mod(x, s, g->stages), sn_ix_sub(x, s, w->steps));
+    else fetch(L, g, o, w->b, w->origins[o], sn_ix_add(x, w->start, sn_ix_mul(x, sn_ix_min(x, s, last), terms)));
+  }
+  if (is_async(g)) sn_kb_commit(&L->b);
+}
+
+/* What went to registers lies in the tile of its stage. */
+static void arrive(lowering *L, const walk *w, const sn_ix *s) {
+  for (int o = 0; o < 2; o++) {
+    if (!w->g->copied[o]) put(L, w->g, o, sn_ix_mod(L->k->ix, s, w->g->stages));
+  }
+}
+
 static void product_phase(lowering *L, const gpu_product *g) {
   sn_ix_context *x = L->k->ix;
   int64_t grid[SN_MAX_RANK + 3];
@@ -336,19 +427,21 @@ static void product_phase(lowering *L, const gpu_product *g) {
   }
   const sn_ix *m0 = sn_ix_mul(x, lower_grid(L, n_batch), lower_const(L, g->tile[0])), *n0 = sn_ix_mul(x, lower_grid(L, n_batch + 1), lower_const(L, g->tile[1]));
   const sn_ix *split = lower_grid(L, n_batch + 2), *start = sn_ix_mul(x, split, lower_const(L, g->s.split)), *steps = n_steps(L, g, start), *zero = lower_const(L, 0);
-  const sn_ix *origins[2] = {m0, n0};
+  walk w = {g, b, {m0, n0}, start, steps};
   contract(L, g, true, zero);
-  for (int o = 0; o < 2; o++) fetch(L, g, o, b, origins[o], start);
-  for (int o = 0; o < 2; o++) put(L, g, o, zero);
+  for (int s = 0; s < g->stages - 1; s++) {
+    ask(L, &w, lower_const(L, s));
+    arrive(L, &w, lower_const(L, s));
+  }
   const sn_ix *s = lower_for(L, SN_KLOOP_SEQ, 0, zero, steps, 1, 0, NULL, NULL, &node);
   if (!s) return;
-  /* Behind the last step its terms are fetched once more, for nobody. */
-  const sn_ix *after = sn_ix_min(x, sn_ix_add(x, s, lower_const(L, 1)), sn_ix_sub(x, steps, lower_const(L, 1)));
-  const sn_ix *k0 = sn_ix_add(x, start, sn_ix_mul(x, after, lower_const(L, g->terms)));
-  for (int o = 0; o < 2; o++) fetch(L, g, o, b, origins[o], k0);
-  contract(L, g, false, sn_ix_mod(x, s, STAGES));
-  for (int o = 0; o < 2; o++) put(L, g, o, sn_ix_mod(x, sn_ix_add(x, s, lower_const(L, 1)), STAGES));
+  const sn_ix *ahead = sn_ix_add(x, s, lower_const(L, g->stages - 1));
+  if (is_async(g)) sn_kb_wait(&L->b, g->stages - 2);
+  ask(L, &w, ahead);
+  contract(L, g, false, sn_ix_mod(x, s, g->stages));
+  arrive(L, &w, ahead);
   lower_end(L, 0, NULL, node);
+  if (is_async(g)) sn_kb_wait(&L->b, 0);
   give_sums(L, g, b, flat_b, split, m0, n0);
 }
 

@@ -72,6 +72,7 @@ static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *ti
   memset(s, 0, sizeof *s);
   s->rows = tile->rows;
   s->columns = tile->columns;
+  s->resident = tile->resident;
   s->split = ceil_div(ceil_div(p->k, n_splits), p->terms) * p->terms;
   s->n_splits = ceil_div(p->k, s->split);
   s->blocks = p->batch * ceil_div(p->m, tile->rows) * ceil_div(p->n, tile->columns) * s->n_splits;

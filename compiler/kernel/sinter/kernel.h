@@ -66,9 +66,10 @@ typedef enum sn_kop {
   SN_K_YIELD,    /* ends a region: the operands */
   SN_K_CONTRACT, /* acc[i,j] (=|+=) sum over k of a[i,k] * b[k,j]; see sn_kcontract */
   SN_K_BARRIER,  /* all lanes of an item (GPU: of a block) */
-  SN_K_COPY,     /* tile copy, possibly asynchronous: see sn_kcopy */
+  SN_K_COPY,     /* tile copy, possibly asynchronous: see sn_kcopy; under a false guard zeros, and the source is not touched */
   SN_K_PREFETCH, /* the line that holds buffer[at…] will be used, as bits[0] says (sn_kprefetch): a hint, which changes no value and may name an address outside the buffer */
-  SN_K_COMMIT, SN_K_WAIT, /* asynchronous copies: close a group; wait until at most bits[0] groups are open */
+  SN_K_COMMIT,   /* closes a group of asynchronous copies */
+  SN_K_WAIT,     /* until at most bits[0] groups are open; then all lanes of an item meet, and each sees what the others copied */
   SN_K_COUNT
 } sn_kop;
 
@@ -109,6 +110,7 @@ typedef struct sn_kcontract {
   int64_t algorithm;         /* SN_DOT_ALGORITHM_… */
 } sn_kcontract;
 
+/* Asynchronous: made at any time up to the WAIT that leaves its group closed; until then neither side may be written, nor the tile read. */
 typedef struct sn_kcopy { sn_ktile to, from; const sn_ix *m, *n; bool async; } sn_kcopy; /* to[i,j] = from[i,j]; of nothing where m or n is below 1, whatever the origins */
 
 typedef struct sn_knode {
@@ -197,6 +199,9 @@ void sn_kb_end(sn_kbuilder *b); /* back to the region around */
 void sn_kb_prefetch(sn_kbuilder *b, int buffer, const sn_ix *const *at, sn_kprefetch use);
 void sn_kb_contract(sn_kbuilder *b, const sn_kcontract *c);
 void sn_kb_copy(sn_kbuilder *b, const sn_kcopy *c);
+void sn_kb_copy_guarded(sn_kbuilder *b, const sn_kcopy *c, int n_guards, const sn_ix_guard *guards);
+void sn_kb_commit(sn_kbuilder *b);
+void sn_kb_wait(sn_kbuilder *b, int n_open); /* groups that may stay open */
 static inline sn_kvalue *sn_knode_result(sn_knode *n, int i) { return n ? &n->results[i] : NULL; }
 
 /* ---- text, checks, equality, evaluation --------------------------------------------------------------------------------- */

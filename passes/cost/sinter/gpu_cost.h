@@ -22,6 +22,7 @@ typedef struct sn_gpu_problem {
 typedef struct sn_gpu_product_schedule {
   int rows, columns;     /* a block's tile */
   int64_t split, n_splits; /* terms of one, how many */
+  int resident;          /* blocks of a multiprocessor at once */
   int64_t blocks, waves; /* waves: most blocks of one multiprocessor */
   double fill;           /* useful share of waves x multiprocessors x tile */
   double maths_us, cache_us, memory_us, us;

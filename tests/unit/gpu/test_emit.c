@@ -91,7 +91,40 @@ START_TEST(products_keep_their_sums_in_registers) {
   ck_assert_int_eq(count(g.source, "__syncthreads();"), 3); /* once a step; staged sums, in the tiles' place: before they are written, before they are read */
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
   expect(&g, "sn_mma_tf32(");
-  expect(&g, "= sn_to_tf32(v"); /* once, on the way into the tile */
+  expect(&g, "sn_copy_async<16>(&lhs["); /* both as they lie, rounded when they are read */
+  expect(&g, "a[r] = sn_tf32(a[r]);");
+  expect(&g, "b[r] = sn_tf32(b[r]);");
+  refuse(&g, "= sn_to_tf32(v");
+  ck_assert_int_eq(count(g.source, "cp.async.wait_group"), 2); /* a step; behind the last one */
+  ck_assert_int_eq(count(g.source, "__syncthreads();"), 5);    /* with each of these; staged sums as above; of tiles asked for in two places before the loop sync.c knows neither */
+  fixture_finish(&f);
+}
+END_TEST
+
+/* What is computed on its way into the tile is rounded there, once; what lies on no 4 bytes cannot be copied asynchronously. */
+START_TEST(operands_that_are_no_parameters_go_through_registers) {
+  fixture f;
+  sn_kernel *k;
+  sn_gpu_kernel g;
+  fixture_init(&f, "sm_80");
+  ck_assert_int_eq(emit_hlo(&f,
+                            "HloModule m\nf {\n  a = f32[256,64] parameter(0)\n  b = f32[64,192] parameter(1)\n  n = f32[256,64] negate(a)\n  ROOT r = f32[256,192] dot(n, b), "
+                            "lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_tf32_tf32_f32\n}\nENTRY e {\n  a = f32[256,64] parameter(0)\n  b = f32[64,192] parameter(1)\n  "
+                            "ROOT r = f32[256,192] fusion(a, b), kind=kOutput, calls=f\n}\n",
+                            &k, &g),
+                   SN_OK);
+  expect(&g, "= sn_to_tf32(v");
+  expect(&g, "sn_copy_async<16>(&rhs[");
+  refuse(&g, "sn_copy_async<16>(&lhs[");
+  refuse(&g, "a[r] = sn_tf32(a[r]);");
+  ck_assert_int_eq(emit_hlo(&f,
+                            "HloModule m\nENTRY e {\n  a = bf16[256,63] parameter(0)\n  b = bf16[63,190] parameter(1)\n  ROOT r = f32[256,190] dot(a, b), lhs_contracting_dims={1}, "
+                            "rhs_contracting_dims={0}\n}\n",
+                            &k, &g),
+                   SN_OK);
+  expect(&g, "sn_mma_bf16(");
+  expect(&g, "sn_copy_async<4>(&rhs[");
+  refuse(&g, "(&lhs[(");
   fixture_finish(&f);
 }
 END_TEST
@@ -323,6 +356,7 @@ Suite *emit_suite(void) {
   tcase_add_test(t, rows_meet_in_the_documented_tree);
   tcase_add_test(t, helpers_come_with_what_they_use);
   tcase_add_test(t, products_keep_their_sums_in_registers);
+  tcase_add_test(t, operands_that_are_no_parameters_go_through_registers);
   tcase_add_test(t, large_tiles_go_to_scratch);
   tcase_add_test(t, resident_blocks_by_what_runs_out_first);
   tcase_add_test(t, schedules_say_it_to_the_assembler);
