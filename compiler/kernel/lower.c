@@ -261,6 +261,16 @@ static void order_buffers(lowering *L, const part *parts, const int *of) {
   if (!sn_kernel_renumber(k, to, next)) L->b.status = SN_ERR_MEMORY;
 }
 
+void lower_order_buffers(lowering *L, int n_parts, const int *of) {
+  part *parts = SN_NEW_N(L->arena, part, n_parts + 1);
+  if (!parts) {
+    L->b.status = SN_ERR_MEMORY;
+    return;
+  }
+  for (int k = 0; k < n_parts; k++) parts[k].level = k;
+  order_buffers(L, parts, of);
+}
+
 static void lower_parts(lowering *L) {
   enum { MOST_BUFFERS = 1024 };
   int *of = SN_NEW_N(L->arena, int, MOST_BUFFERS), at = L->k->n_buffers;

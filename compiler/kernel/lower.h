@@ -130,6 +130,9 @@ int lower_gpu_lanes(int64_t n); /* for n elements: 32 … 256 */
 bool lower_is_param(const lowering *L, const sn_instr *i, int *operand);
 
 const sn_shape *lower_output_shape(const lowering *L, int k);
+/* Where phases are made in parts, one after the other: arguments first, then tiles; each part's workspaces and tiles lie where those of the parts before it lay. of[b]: the part
+ * that buffer b is of; -1: an argument. Buffers have other numbers afterwards. */
+void lower_order_buffers(lowering *L, int n_parts, const int *of);
 
 /* Templates: each opens its phases and stores all outputs. Those that return bool say false, with nothing emitted, where they do not apply. */
 void lower_loops(lowering *L);

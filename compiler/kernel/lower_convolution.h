@@ -7,7 +7,12 @@
 
 /* A convolution as products of a group (and, channels first, of an image): positions of the window by terms of it, terms by output features. The input is gathered while it is
  * packed, once for each item that reads it; the kernel is an operand like any other. */
+/* The numbers first, first + step, …: size of them. */
+typedef struct stride_of { int64_t first, step, size; } stride_of;
+
 typedef struct convolution {
+  stride_of dims[SN_MAX_RANK]; /* of each dimension of the result what this part of it computes */
+  stride_of syms[SN_MAX_RANK]; /* of each symbol what it sums: the others meet zeros between dilated elements */
   int side;                  /* of the product that the input is: 0 lhs (lanes run along features), 1 rhs (along positions) */
   bool along_terms;          /* the input is packed term by term for each position; else position by position for each term */
   int n_run;                 /* the last so many of terms[] or of positions[] … */
@@ -27,6 +32,7 @@ typedef struct convolution {
 } convolution;
 
 /* lower_convolution.c */
+const sn_ix *convolution_number(lowering *L, const stride_of *s, const sn_ix *i); /* the i-th */
 void convolution_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx);
 void convolution_terms(lowering *L, const convolution *c, const sn_ix *k, const sn_ix **syms); /* symbols of term k */
 

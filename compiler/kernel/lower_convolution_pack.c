@@ -93,8 +93,8 @@ static void set_place(lowering *L, const convolution *c, const part *r, const sn
   lower_delinearise(L, r->number, n - c->n_run, sizes, digits);
   lower_delinearise(L, at, c->n_run, sizes + n - c->n_run, digits + n - c->n_run);
   for (int k = 0; k < n; k++) {
-    if (c->along_terms) w->syms[c->terms[k]] = digits[k];
-    else w->idx[c->positions[k]] = digits[k];
+    if (c->along_terms) w->syms[c->terms[k]] = convolution_number(L, &c->syms[c->terms[k]], digits[k]);
+    else w->idx[c->positions[k]] = convolution_number(L, &c->dims[c->positions[k]], digits[k]);
   }
 }
 
@@ -170,7 +170,9 @@ static bool copy_run(lowering *L, const product *p, const part *r, way *w) {
   const sn_access *a = lower_access(L, p->dot, &p->map, 0);
   const sn_ix *from, *to, *at[SN_MAX_RANK], *one = lower_const(L, 1);
   int buffer;
-  if (!p->conv->copied || !find_inside(L, p, r, w, &from, &to)) return false;
+  set_place(L, p->conv, r, r->place, w);
+  bool param = lower_at(L, p->dot, &p->map, a, w->idx, w->syms, at) && product_param(L, sn_instr_operand(p->dot, 0), at, &buffer);
+  if (!param || !p->conv->copied || !find_inside(L, p, r, w, &from, &to)) return false;
   set_place(L, p->conv, r, sn_ix_add(x, r->place, from), w);
   if (!lower_at(L, p->dot, &p->map, a, w->idx, w->syms, at) || !product_param(L, sn_instr_operand(p->dot, 0), at, &buffer)) return false;
   store_zeros(L, p, r, w, lower_const(L, 0), from);

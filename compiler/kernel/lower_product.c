@@ -220,7 +220,7 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
   const sn_ix *tile_i = sn_ix_add(x, i, sn_ix_sub(x, row0, product_tile_row(L, p, it, ip)));
   const sn_ix *tile[4] = {p->k_blocks > 1 ? jp : lower_const(L, 0), p->k_blocks > 1 ? ip : lower_const(L, 0), tile_i, j};
   product_result_index(L, p, it->b, sn_ix_add(x, row0, i), sn_ix_add(x, col0, j), idx);
-  sn_kvalue *sum = sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
+  sn_kvalue *sum = p->empty ? sn_kb_const_f64(&L->b, p->type, 0) : sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
   lower_remember(L, p->dot, 0, idx, sum);
   for (int k = 0; k < L->n_outputs && sum; k++) {
     if (!product_forward_index(L, p, L->outputs[k], idx, out)) {
@@ -233,21 +233,26 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
   lower_end(L, 0, NULL, rows);
 }
 
-static void one_k_block(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
-  sn_knode *cols, *rows;
-  bool lhs = p->conv && p->conv->side == 0, rhs = p->conv && p->conv->side == 1; /* packed window by window */
-  if (lhs || rhs) convolution_pack(L, p, it, k0, n_k);
-  if (p->lhs != PRODUCT_IN_PLACE && !lhs) product_pack_lhs(L, p, it, k0, n_k);
-  const sn_ix *jp = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_panels, 1, 0, NULL, NULL, &cols);
-  if (jp && !p->shared_rhs && !p->rhs_in_place && !rhs) product_pack_panel(L, p, it, jp, k0, n_k);
-  const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_tiles, 1, 0, NULL, NULL, &rows) : NULL;
-  if (!ip) return;
+static void one_tile(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
   contract_tile(L, p, it, ip, jp, k0, n_k, first);
   sn_knode *contract = L->b.region->last;
   product_prefetch_operands(L, p, it, ip, jp, k0, last, contract);
   if (!first) product_prefetch_sums(L, p, ip, jp, contract);
   if (last) epilogue(L, p, it, ip, jp);
   if (last) product_prefetch_epilogue(L, p, contract);
+}
+
+static void one_k_block(lowering *L, const product *p, const product_item *it, const sn_ix *k0, const sn_ix *n_k, bool first, bool last) {
+  sn_knode *cols, *rows;
+  bool lhs = p->conv && p->conv->side == 0, rhs = p->conv && p->conv->side == 1; /* packed window by window */
+  if (!p->empty && (lhs || rhs)) convolution_pack(L, p, it, k0, n_k);
+  if (p->lhs != PRODUCT_IN_PLACE && !lhs) product_pack_lhs(L, p, it, k0, n_k);
+  const sn_ix *jp = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_panels, 1, 0, NULL, NULL, &cols);
+  if (jp && !p->shared_rhs && !p->rhs_in_place && !rhs) product_pack_panel(L, p, it, jp, k0, n_k);
+  const sn_ix *ip = jp ? lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), it->n_tiles, 1, 0, NULL, NULL, &rows) : NULL;
+  if (!ip) return;
+  if (p->empty) epilogue(L, p, it, ip, jp);
+  else one_tile(L, p, it, ip, jp, k0, n_k, first, last);
   lower_end(L, 0, NULL, rows);
   lower_end(L, 0, NULL, cols);
 }
@@ -306,20 +311,25 @@ static int count_dots(const lowering *L) {
   return n;
 }
 
-bool product_lower(lowering *L, product *p) {
+bool product_applies(lowering *L, product *p) {
   if (count_dots(L) != 1 || !find_steps(L, p)) return false;
   for (int k = 0; k < L->n_outputs; k++) {
     if (!steps_to(p, L->outputs[k])) return false;
   }
-  if (lower_on_gpu(L)) return !p->conv && lower_gpu_product(L, p);
+  return true;
+}
+
+void product_emit(lowering *L, product *p) {
   product_choose_tile(L, p);
   add_buffers(L, p);
-  if (p->shared_rhs) product_rhs_phase(L, p);
+  if (p->shared_rhs && !p->empty) product_rhs_phase(L, p);
   item_phase(L, p);
-  return true;
 }
 
 bool lower_product(lowering *L, const sn_instr *dot) {
   product p;
-  return measure(L, dot, &p) && large_enough(&p) && (taken_type(&p) || lower_on_gpu(L)) && product_lower(L, &p);
+  if (!measure(L, dot, &p) || !large_enough(&p) || (!taken_type(&p) && !lower_on_gpu(L)) || !product_applies(L, &p)) return false;
+  if (lower_on_gpu(L)) return lower_gpu_product(L, &p);
+  product_emit(L, &p);
+  return true;
 }

@@ -35,6 +35,7 @@ typedef struct product {
   int64_t rhs_pitch;                /* of a strip of rhs, [k][column of the item]; 0: rhs is packed as [panel][k][j] */
   int lhs_buffer;
   sn_type type;                     /* of the sums */
+  bool empty;                       /* there are no terms: sums are zero */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
   uint32_t first_id, n_ids, *steps; /* of the body's instructions, by id: find_steps */
 } product;
@@ -45,8 +46,10 @@ typedef struct product_item {
   const sn_ix *tile0, *n_tiles, *panel0, *n_panels;
 } product_item;
 
-/* The template for what p has measured: chooses sizes, opens phases, stores all outputs. False, with nothing emitted: it does not apply. */
-bool product_lower(lowering *L, product *p);
+/* Is p's the only product, and every result of the fusion made of its elements one by one? Sets what product_emit must know of the body. */
+bool product_applies(lowering *L, product *p);
+/* The template for what p has measured: chooses sizes, opens phases, stores all outputs. */
+void product_emit(lowering *L, product *p);
 const sn_instr *product_side(const product *p, uint32_t operand); /* lhs (0) or rhs (1) */
 /* Result index of (b, m, n). */
 void product_result_index(lowering *L, const product *p, const sn_ix *const *b, const sn_ix *m, const sn_ix *n, const sn_ix **idx);

@@ -155,6 +155,12 @@ void product_choose_tile(lowering *L, product *p) {
   choose_terms(p, &m);
   if (!p->conv || p->conv->side == 0) choose_rhs(L, p);
   choose_items(p, &m);
+  if (p->empty) { /* nothing is read */
+    p->lhs = PRODUCT_IN_PLACE;
+    p->rhs_in_place = true;
+    p->shared_rhs = false;
+    return;
+  }
   if (p->conv) choose_gathered(p);
   if (!p->conv || p->conv->side == 1) choose_lhs(L, p);
   p->far = !p->conv && (!p->shared_rhs || p->lhs == PRODUCT_COLUMNS) && p->batch * (p->m + p->n) * p->k * bytes_of(p) > m.l3 / 2;

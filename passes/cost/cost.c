@@ -58,40 +58,13 @@ static double dot_ops(const sn_instr *i) {
   return 2 * elements(i->shape) * terms;
 }
 
+/* Zeros between dilated elements do not count. */
 static double convolution_ops(const sn_instr *i) {
   const sn_conv_dims *c = sn_instr_conv(i);
+  const sn_window *w = sn_instr_window(i);
   double features = c ? (double)sn_operand_shape(i, 1)->dims[c->kernel_output_feature] : 1;
+  for (int k = 0; w && k < w->rank; k++) features *= (double)w->dims[k].lhs_dilate;
   return features > 0 ? 2 * elements(i->shape) * elements(sn_operand_shape(i, 1)) / features : 0;
-}
-
-/* What its lanes run along decides: output channels with a kernel that lies along them too, or pixels that lie in a row. Else each lane reads from a line of its own.
- * Measured on AVX-512 and relative to the peak of multiply-adds. */
-static const double CHANNELS = 0.23, PIXELS = 0.16, PIXELS_FAR_KERNEL = 0.08, SCATTERED = 0.04, OF_KERNEL = 0.4;
-
-static double lanes_filled(const sn_target *t, const sn_instr *i, int64_t n) {
-  int64_t lanes = (t && t->vector_bytes ? t->vector_bytes : 32) / (int64_t)sn_type_bytes(i->shape->type);
-  if (lanes < 1) lanes = 1;
-  return n > 0 ? (double)n / (double)((n + lanes - 1) / lanes * lanes) : 1;
-}
-
-double sn_cost_convolution_share(const sn_target *t, const sn_instr *conv, const int64_t minor[3]) {
-  const sn_conv_dims *d = sn_instr_conv(conv);
-  const sn_window *w = sn_instr_window(conv);
-  int64_t last[3] = {sn_operand_shape(conv, 0)->rank - 1, sn_operand_shape(conv, 1)->rank - 1, conv->shape->rank - 1};
-  const int64_t *at = minor ? minor : last;
-  double share = SCATTERED;
-  if (!d) return sn_heroes[SN_HERO_CONVOLUTION].maths;
-  int64_t window = 1, image = 1;
-  bool grouped = sn_instr_int(conv, SN_ATTR_FEATURE_GROUP_COUNT) > 1; /* then each output channel reads channels of its own */
-  if (at[2] == d->output_feature && at[1] == d->kernel_output_feature && (!grouped || at[0] == d->input_feature)) share = CHANNELS;
-  if (at[2] == d->output_batch && at[0] == d->input_batch) share = PIXELS;
-  for (int k = 0; w && k < w->rank && k < d->n_spatial; k++) {
-    window *= w->dims[k].size;
-    image *= conv->shape->dims[d->output_spatial[k]];
-    if (at[2] != d->output_spatial[k] || at[0] != d->input_spatial[k] || w->dims[k].stride != 1 || w->dims[k].lhs_dilate != 1) continue;
-    share = at[1] == d->kernel_output_feature || at[1] == d->kernel_input_feature ? PIXELS : PIXELS_FAR_KERNEL;
-  }
-  return share * lanes_filled(t, conv, conv->shape->dims[at[2]]) * (window > image ? OF_KERNEL : 1);
 }
 
 static double window_ops(const sn_instr *i) {

@@ -93,7 +93,7 @@ static sn_status set_root(builder *b, const fu_group *g, sn_computation *body) {
 static uint32_t hero_of(const builder *b, const fu_group *g, const char **kind) {
   if (g->hero_in) {
     const sn_instr *i = b->f->facts[g->hero].i;
-    *kind = g->product ? "product" : i->op == SN_OP_DOT ? "dot" : sn_opcode_text(i->op);
+    *kind = i->op == SN_OP_CONVOLUTION ? sn_opcode_text(i->op) : g->product ? "product" : i->op == SN_OP_DOT ? "dot" : sn_opcode_text(i->op);
     return g->hero;
   }
   *kind = g->columns ? "columns" : g->has_rows ? "rows" : "loop";

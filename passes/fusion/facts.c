@@ -72,7 +72,9 @@ static bool is_heavy(fu_class cls) { return cls == FU_ROW || cls == FU_COLUMNS |
 
 /* ---- products ---- */
 
-bool sn_fusion_is_product(const sn_instr *dot) {
+bool sn_fusion_is_product(const sn_target *target, const sn_instr *dot) {
+  double shares[2];
+  if (dot->op == SN_OP_CONVOLUTION) return sn_conv_is_packed(target, dot, shares);
   if (dot->op != SN_OP_DOT) return false;
   const sn_shape *a = sn_operand_shape(dot, 0), *b = sn_operand_shape(dot, 1);
   sn_type t = dot->shape->type;

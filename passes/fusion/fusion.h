@@ -99,7 +99,7 @@ typedef struct fu_state {
 /* ---- facts.c ---- */
 
 SN_NODISCARD sn_status sn_fusion_facts(fu_state *f);
-bool sn_fusion_is_product(const sn_instr *dot); /* large and of a type that the packed template takes */
+bool sn_fusion_is_product(const sn_target *target, const sn_instr *i); /* a dot or convolution, large and of a type that the packed template takes */
 bool sn_fusion_leading_dims(const sn_instr *broadcast); /* does the operand keep its dimensions in front, so that only inner ones are new? */
 
 /* ---- groups.c ---- */

@@ -69,8 +69,8 @@ static fu_level operand_level(const fu_state *f, const fu_group *g, const fu_fac
     case SN_OP_DYNAMIC_SLICE: return FU_SIDE;
     case SN_OP_CONCATENATE: return x->i->n_operands > 3 || l != FU_FULL ? FU_SIDE : FU_MOVED;
     case SN_OP_REDUCE: return x->cls == FU_ROW || g->columns ? FU_FULL : FU_MOVED;
-    case SN_OP_DOT: return g->product ? FU_FULL : FU_SIDE;
-    case SN_OP_CONVOLUTION:
+    case SN_OP_DOT:
+    case SN_OP_CONVOLUTION: return g->product ? FU_FULL : FU_SIDE;
     case SN_OP_REDUCE_WINDOW: return FU_SIDE;
     default: break;
   }
@@ -114,6 +114,18 @@ static sn_status add_member(fu_state *f, fu_group *g, uint32_t at, bool result) 
   return SN_OK;
 }
 
+static void remark(const fu_state *f, sn_verdict v, sn_reason r, uint32_t at, const fu_group *g, int n, const sn_number *numbers) {
+  if (f->pc->remarks) sn_pass_remark(f->pc, v, r, f->facts[at].i, g ? f->facts[g->anchor].i : NULL, n, numbers, NULL);
+}
+
+/* How it will be lowered. */
+static void remark_convolution(const fu_state *f, uint32_t at) {
+  double shares[2];
+  bool packed = sn_conv_is_packed(f->pc->target, f->facts[at].i, shares);
+  sn_number numbers[] = {{"packed_share", shares[0]}, {"loops_share", shares[1]}};
+  remark(f, SN_INFO, packed ? SN_REASON_PACKED : SN_REASON_LOOPS, at, NULL, 2, numbers);
+}
+
 /* `at` becomes a member, read as w says (NULL: it is the anchor). */
 static sn_status join(fu_state *f, fu_group *g, uint32_t at, const fu_want *w, bool result) {
   const fu_fact *x = &f->facts[at];
@@ -130,6 +142,7 @@ static sn_status join(fu_state *f, fu_group *g, uint32_t at, const fu_want *w, b
     g->n_side += level == FU_SIDE && x->cls != FU_FREE;
   }
   if (at == g->hero) g->hero_in = true;
+  if (at == g->hero && x->i->op == SN_OP_CONVOLUTION) remark_convolution(f, at);
   int64_t whole = x->i->op == SN_OP_REDUCE ? fu_operand(f, x->i, 0)->elements : x->elements;
   if (whole > g->work_elements) g->work_elements = whole;
   if (x->cls == FU_ROW) {
@@ -150,7 +163,7 @@ static sn_status begin(fu_state *f, uint32_t at) {
   if (!g) return sn_out_of_memory(f->pc->diag, sizeof *g);
   g->anchor = at;
   g->hero = x->hero;
-  g->product = x->hero != FU_NONE && sn_fusion_is_product(f->facts[x->hero].i);
+  g->product = x->hero != FU_NONE && sn_fusion_is_product(f->pc->target, f->facts[x->hero].i);
   g->columns = x->cls == FU_COLUMNS;
   g->elements = x->elements;
   g->next = f->groups;
@@ -169,9 +182,21 @@ static bool takes_rows(const fu_state *f, const fu_group *g, const fu_fact *x, c
   return (w->level == FU_FULL || w->level == FU_SCALAR) && x->elements == g->elements && x->elements > 0;
 }
 
-static sn_reason refuse_prologue(const fu_group *g, const fu_fact *x, const fu_want *w) {
+/* Windows overlap: what an element of the input takes would be done again for each of them, and keep rows of it from being copied. Renamed dimensions cost nothing. */
+static sn_reason refuse_in_window(const fu_fact *hero, const fu_fact *x) {
+  if (x->cls == FU_MOVE) return x->i->op == SN_OP_TRANSPOSE || x->i->op == SN_OP_REVERSE ? SN_REASON_COUNT : SN_REASON_PROLOGUE;
+  const sn_window *w = sn_instr_window(hero->i);
+  for (int k = 0; w && k < w->rank; k++) {
+    if (w->dims[k].size > 1) return SN_REASON_REPEATED;
+  }
+  return SN_REASON_COUNT;
+}
+
+static sn_reason refuse_prologue(const fu_state *f, const fu_group *g, const fu_fact *x, const fu_want *w) {
   if (x->cls == FU_FREE) return SN_REASON_COUNT;
   if (!g->product) return SN_REASON_REPEATED;
+  sn_reason window = f->facts[g->hero].i->op == SN_OP_CONVOLUTION ? refuse_in_window(&f->facts[g->hero], x) : SN_REASON_COUNT;
+  if (window != SN_REASON_COUNT) return window;
   if (x->cls == FU_MOVE) return x->i->op == SN_OP_GATHER || x->i->op == SN_OP_CONCATENATE ? SN_REASON_PROLOGUE : SN_REASON_COUNT;
   if (x->cls != FU_CHEAP || g->n_prologue >= sn_heroes[SN_HERO_PRODUCT].prologue || w->level == FU_SIDE) return SN_REASON_PROLOGUE;
   return SN_REASON_COUNT;
@@ -195,7 +220,7 @@ static sn_reason refuse(const fu_state *f, const fu_group *g, uint32_t at, const
     case FU_ROW: return takes_rows(f, g, x, w) ? SN_REASON_COUNT : SN_REASON_HERO;
     default: break;
   }
-  if (w->prologue) return refuse_prologue(g, x, w);
+  if (w->prologue) return refuse_prologue(f, g, x, w);
   return refuse_level(g, x, w);
 }
 
@@ -212,10 +237,6 @@ static bool may_store(const fu_state *f, const fu_group *g, const fu_fact *x, co
 }
 
 /* ---- deciding ---- */
-
-static void remark(const fu_state *f, sn_verdict v, sn_reason r, uint32_t at, const fu_group *g, int n, const sn_number *numbers) {
-  if (f->pc->remarks) sn_pass_remark(f->pc, v, r, f->facts[at].i, g ? f->facts[g->anchor].i : NULL, n, numbers, NULL);
-}
 
 typedef struct choice {
   int n_takers, n_refused;

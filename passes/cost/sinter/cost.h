@@ -46,6 +46,29 @@ void sn_cost_of_computation(const sn_target *target, const sn_computation *c, sn
 /* Share of the peak of products that a convolution reaches when these dimensions of input, kernel and result lie closest in memory; NULL: the last ones. */
 double sn_cost_convolution_share(const sn_target *target, const sn_instr *conv, const int64_t minor[3]);
 
+/* ---- convolutions as packed products ---- */
+
+/* Neighbours in the input: so many that lie in a row; apart: which are no neighbours in memory. */
+typedef struct sn_conv_row { int64_t size; bool apart; } sn_conv_row;
+/* What decides how the products of a group's windows and kernels are made. */
+typedef struct sn_conv_work {
+  int64_t groups, images, positions, terms, features; /* positions of an image, terms of a window, features of a group */
+  int64_t lanes;
+  bool features_last, kernel_features_last;           /* in the result, in the kernel: they lie closest in memory */
+  sn_conv_row positions_row, terms_row;               /* when windows are packed along positions, along terms */
+  sn_conv_row inner_row;                              /* along positions of one image */
+} sn_conv_work;
+typedef struct sn_conv_way {
+  int side;         /* windows are lhs (0: lanes run along features), or rhs (1: along the positions of one image after the other) */
+  bool along_terms; /* packed term by term for each position; else position by position for each term */
+  double share;     /* of the peak of multiply-adds */
+} sn_conv_way;
+void sn_conv_choose(const sn_conv_work *work, sn_conv_way *out);
+/* In how many parts the products are made along this dimension: as many as the input's dilation has remainders, where each is a convolution of its own without zeros; else 1. */
+int64_t sn_conv_parts(const sn_window_dim *w);
+/* Is it lowered as packed products, and not in loops? shares: what it reaches of the peak either way (0: it cannot be). Asked by fusion and by the lowering. */
+bool sn_conv_is_packed(const sn_target *target, const sn_instr *conv, double shares[2]);
+
 /* Rates of the machine, with defaults in place of what a description leaves out: bytes and operations a microsecond, microseconds a command. */
 typedef struct sn_rates { double bytes, ops, products, launch; } sn_rates;
 void sn_cost_rates(const sn_target *target, sn_rates *out);
