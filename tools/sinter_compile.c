@@ -5,12 +5,13 @@
 #include "engine.h"
 #include "pass_options.h"
 #include "sinter/compiler.h"
+#include "sinter/emit.h"
 #include "sinter/target.h"
 #include "source.h"
 
 static const sn_option own[] = {
     {"output", 'o', SN_OPT_TEXT, "FILE", "-", "where it goes; a folder for cubin, one file a kernel", 0, 0},
-    {"emit", 0, SN_OPT_CHOICE, "program|kernels|llvm|asm|cuda|ptx|cubin|resources|model", "program", "what to write; model: a line a launch, with modelled times for the machine that --target describes", 0, 0},
+    {"emit", 0, SN_OPT_CHOICE, "program|obj|so|kernels|llvm|asm|cuda|ptx|cubin|resources|model", "program", "what to write; obj, so: the program as an object or a shared library that libsinter-runtime runs, with a header beside it; model: a line a launch, with modelled times for the machine that --target describes", 0, 0},
     {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
     {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin, resources and model), or a file that describes a machine, as passes/cost/machines has them", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
@@ -52,6 +53,11 @@ static sn_status write(sn_diag *d, const sn_options *o, const sn_program *p, con
     if (strcmp(to, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "a program needs a file: -o FILE.sntr");
     return sn_program_write(d, p, to);
   }
+  bool object = strcmp(what, "obj") == 0;
+  if (object || strcmp(what, "so") == 0) {
+    if (strcmp(to, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "%s needs a file: -o FILE.%s", object ? "an object" : "a shared library", object ? "o" : "so");
+    return sn_artefact_write(d, p, object ? SN_ARTEFACT_OBJECT : SN_ARTEFACT_SHARED, to);
+  }
   const char *text = sn_compile_report_text(r, what);
   if (!text) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the target has no '%s'", what);
   return sn_file_write(d, to, text, strlen(text));
@@ -86,6 +92,7 @@ static sn_status report(sn_diag *d, const sn_options *o, const sn_pass_setup *se
 }
 
 static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *setup, const sn_module *m, sn_pool *pool) {
+  static const char *const without_texts[] = {"program", "obj", "so", "cubin", NULL};
   static const char *const cuda[] = {"cuda", "ptx", "cubin", "resources", "model", NULL};
   sn_compile_options c;
   sn_compile_report r;
@@ -97,7 +104,7 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.engine = sn_opt_text(o, "engine");
   c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
   c.precision = sn_opt_text(o, "precision");
-  c.keep_texts = strcmp(sn_opt_text(o, "emit"), "program") != 0 && strcmp(sn_opt_text(o, "emit"), "cubin") != 0;
+  c.keep_texts = !is_one_of(sn_opt_text(o, "emit"), without_texts);
   sn_status s = sn_compile(d, m, &c, &p, &r);
   if (s == SN_OK && sn_opt_flag(o, "cache-why")) fputs(r.cache ? r.cache : "no cache: there is no code\n", stderr);
   if (s == SN_OK) s = report(d, o, setup, &r);

@@ -20,6 +20,7 @@
 #include "sinter/plan.h"
 #include "sinter/cache.h"
 #include "sinter/compiler.h"
+#include "sinter/emit.h"
 #include "sinter/kernel.h"
 #include "sinter/cpu.h"
 #include "sinter/gpu.h"

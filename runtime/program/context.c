@@ -144,6 +144,7 @@ static sn_status make_on_device(sn_diag *d, sn_context *c) {
 }
 
 static sn_status make_on_host(sn_diag *d, sn_context *c) {
+  SN_TRY(sn_program_check_isa(d, sn_program_name(c->program), c->program));
   if (make_tables(c) != SN_OK || make_phases(c) != SN_OK) return sn_out_of_memory(d, sizeof *c->places);
   return make_memory(d, c);
 }

@@ -324,12 +324,12 @@ static sn_status read_header(reader *r, const sn_program *p, sn_image_header *h)
   return SN_OK;
 }
 
-static sn_status check_isa(reader *r, const sn_program *p) {
-  sn_loc loc = {r->name, 0, 0};
+sn_status sn_program_check_isa(sn_diag *d, const char *name, const sn_program *p) {
+  sn_loc loc = {name, 0, 0};
   for (uint32_t i = 0; i < p->n_isa; i++) {
     if (sn_isa_supported(p->isa[i])) continue;
-    sn_error(r->d, loc, SN_ERR_VERSION, "the program was compiled for %s and needs %s, which this processor lacks", p->target ? p->target : "another target", p->isa[i]);
-    sn_hint(r->d, "compile it with --target=x86-64-v2, or on this machine");
+    sn_error(d, loc, SN_ERR_VERSION, "the program was compiled for %s and needs %s, which this processor lacks", p->target ? p->target : "another target", p->isa[i]);
+    sn_hint(d, "compile it with --target=x86-64-v2, or on this machine");
     return SN_ERR_VERSION;
   }
   return SN_OK;
@@ -363,5 +363,5 @@ sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p) {
   if (r.status == SN_OK) check_nesting(&r, p);
   if (r.status == SN_OK) check_aliases(&r, p);
   SN_TRY(r.status);
-  return check_isa(&r, p);
+  return r.status;
 }

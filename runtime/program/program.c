@@ -47,8 +47,9 @@ static sn_status program_alloc(sn_diag *d, sn_program **out) {
   return SN_OK;
 }
 
-static sn_status open_image(sn_diag *d, const char *name, sn_program *p, sn_program **out) {
+static sn_status open_image(sn_diag *d, const char *name, sn_program *p, bool to_run, sn_program **out) {
   sn_status s = sn_program_image_read(d, name, p);
+  if (s == SN_OK && to_run) s = sn_program_check_isa(d, name, p);
   if (s == SN_OK) s = place_code(d, p);
   if (s != SN_OK) destroy(p);
   else *out = p;
@@ -69,7 +70,7 @@ sn_status sn_program_build(sn_diag *d, const sn_program_spec *spec, sn_program *
   p->image = image;
   p->bytes = image;
   p->n_bytes = n;
-  return open_image(d, spec->name, p, out);
+  return open_image(d, spec->name, p, false, out); /* it may be for another processor */
 }
 
 sn_status sn_program_read(sn_diag *d, const char *path, sn_program **out) {
@@ -83,7 +84,7 @@ sn_status sn_program_read(sn_diag *d, const char *path, sn_program **out) {
   }
   p->bytes = p->map.data;
   p->n_bytes = p->map.n_bytes;
-  return open_image(d, path, p, out);
+  return open_image(d, path, p, true, out);
 }
 
 sn_status sn_program_read_memory(sn_diag *d, const char *name, const void *data, size_t n_bytes, sn_program **out) {
@@ -98,12 +99,19 @@ sn_status sn_program_read_memory(sn_diag *d, const char *name, const void *data,
   if (n_bytes) memcpy(p->image, data, n_bytes);
   p->bytes = p->image;
   p->n_bytes = n_bytes;
-  return open_image(d, name, p, out);
+  return open_image(d, name, p, true, out);
 }
 
 sn_status sn_program_write(sn_diag *d, const sn_program *p, const char *path) { return sn_file_write(d, path, p->bytes, p->n_bytes); }
 
 bool sn_program_is(const void *data, size_t n_bytes) { return n_bytes >= 8 && memcmp(data, SN_IMAGE_MAGIC, 8) == 0; }
+
+const void *sn_program_image(const sn_program *p, size_t *n_bytes) {
+  *n_bytes = p->n_bytes;
+  return p->bytes;
+}
+
+const char *sn_program_target(const sn_program *p) { return p->target; }
 
 const void *sn_program_code(const sn_program *p, size_t *n_bytes) {
   *n_bytes = p->code ? p->code_bytes : 0;

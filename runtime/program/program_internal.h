@@ -47,6 +47,8 @@ uint64_t sn_program_image_checksum(const uint8_t *image, size_t n_bytes);
 sn_status sn_program_image_write(sn_diag *d, const sn_program_spec *s, uint8_t **out, size_t *n_bytes); /* freed by sn_free_aligned */
 /* Reads and checks everything into p's tables; p->bytes, p->n_bytes and p->arena are set. `name`: for messages. */
 sn_status sn_program_image_read(sn_diag *d, const char *name, sn_program *p);
+/* Can this processor run it? */
+sn_status sn_program_check_isa(sn_diag *d, const char *name, const sn_program *p);
 /* The table of imports.def. */
 const void *const *sn_imports(void);
 sn_program *sn_context_program(const sn_context *c);

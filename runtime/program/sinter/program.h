@@ -117,6 +117,7 @@ typedef struct sn_program_spec {
 } sn_program_spec;
 
 typedef struct sn_program sn_program;
+/* For any processor: whether this one can run it is asked when a context is made, or a file is read. */
 SN_NODISCARD sn_status sn_program_build(sn_diag *d, const sn_program_spec *s, sn_program **out);
 sn_program *sn_program_retain(sn_program *p);
 void sn_program_release(sn_program *p);
@@ -135,6 +136,8 @@ const sn_program_leaf *sn_program_result(const sn_program *p, uint32_t i);
 int64_t sn_program_arena_bytes(const sn_program *p);
 uint32_t sn_program_n_commands(const sn_program *p);
 const char *sn_program_name(const sn_program *p);
+const char *sn_program_target(const sn_program *p); /* as the compiler was asked; or NULL */
+const void *sn_program_image(const sn_program *p, size_t *n_bytes); /* what sn_program_write writes; lives as long as the program */
 /* The host's code, executable, where it lies as long as the program lives; NULL: none. */
 const void *sn_program_code(const sn_program *p, size_t *n_bytes);
 /* Code of a device program's kernel; false: the host's, or out of range. Lives as long as the program. */
