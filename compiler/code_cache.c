@@ -160,7 +160,8 @@ sn_status sn_compile_cached_code(compile *c, const sn_cpu_lines *lines, sn_cpu_c
   if (!cache) say_none(r, "SINTER_CACHE_DIR is not set");
   else if (c->o->keep_texts) say_none(r, "texts of the code were asked for");
   else if (lines) say_none(r, "line tables were asked for");
-  sn_status s = cache && !c->o->keep_texts && !lines ? through(c, cache, out, r) : sn_compile_code(c, lines, out);
+  else if (c->o->standalone) say_none(r, "code that stands alone was asked for");
+  sn_status s = cache && !c->o->keep_texts && !lines && !c->o->standalone ? through(c, cache, out, r) : sn_compile_code(c, lines, out);
   sn_cache_close(cache);
   return s;
 }

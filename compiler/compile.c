@@ -25,7 +25,7 @@ const char *sn_compile_emitter_file(void) {
   return sn_file_exists(SN_INSTALLED_LLVM_LIBRARY) ? SN_INSTALLED_LLVM_LIBRARY : NULL;
 }
 
-static sn_status load_emitter(sn_diag *d, const char *function, void **out) {
+sn_status sn_compile_emitter(sn_diag *d, const char *function, void **out) {
   const char *names[5];
   size_t n = 0;
   const char *chosen = sn_env("SINTER_LLVM");
@@ -49,13 +49,13 @@ static sn_status load_emitter(sn_diag *d, const char *function, void **out) {
 
 bool sn_compiler_available(sn_diag *d) {
   void *at;
-  return load_emitter(d, "sn_cpu_compile", &at) == SN_OK;
+  return sn_compile_emitter(d, "sn_cpu_compile", &at) == SN_OK;
 }
 
 sn_status sn_compile_register(sn_diag *d, const sn_cpu_object *o, const void *code) {
   sn_cpu_register_fn make_known = NULL;
   void *at;
-  SN_TRY(load_emitter(d, "sn_cpu_register", &at));
+  SN_TRY(sn_compile_emitter(d, "sn_cpu_register", &at));
   memcpy(&make_known, &at, sizeof at);
   sn_status s = make_known(o, code);
   return s == SN_ERR_MEMORY ? sn_out_of_memory(d, o->bytes) : s;
@@ -66,7 +66,7 @@ sn_status sn_compile_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *ou
   void *at;
   memset(out, 0, sizeof *out);
   if (c->n_kernels == 0) return SN_OK;
-  SN_TRY(load_emitter(c->d, "sn_cpu_compile", &at));
+  SN_TRY(sn_compile_emitter(c->d, "sn_cpu_compile", &at));
   memcpy(&emit, &at, sizeof at);
   sn_cpu_options o;
   memset(&o, 0, sizeof o);
@@ -168,6 +168,7 @@ static sn_status compile_cpu(compile *c, sn_program **out, sn_compile_report *r)
   if (s == SN_OK) s = sn_compile_cached_code(c, sn_compile_debug_lines(debug), &code, r);
   if (s == SN_OK) s = program_kernels(c, &code, &kernels);
   if (s == SN_OK) s = sn_compile_program(c, kernels, NULL, code.isa, code.code, code.bytes, out);
+  if (s == SN_OK && c->o->standalone) s = sn_compile_standalone(c, &code, kernels, r);
   if (s == SN_OK) s = sn_compile_debug_write(c, debug, &code.debug, *out);
   sn_compile_debug_end(debug);
   if (s == SN_OK && c->o->keep_texts) keep_texts(c, &code, r);
@@ -209,12 +210,15 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   return SN_OK;
 }
 
-/* Texts that the caller did not ask for; what the cache had is always said. */
-static void drop_texts(sn_compile_report *r, bool keep_cache) {
+/* Texts that the caller did not ask for; what the cache had is always said, code that was asked for given. */
+static void drop_texts(sn_compile_report *r, bool keep_rest) {
   char *cache = r->cache;
-  if (keep_cache) r->cache = NULL;
+  void *alone = r->alone;
+  if (keep_rest) r->cache = r->alone = NULL;
   sn_compile_report_finish(r);
-  if (keep_cache) r->cache = cache;
+  if (!keep_rest) return;
+  r->cache = cache;
+  r->alone = alone;
 }
 
 static void tell(sn_diag *d, const sn_module *m, const sn_compile_report *r) {

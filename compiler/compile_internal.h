@@ -50,6 +50,9 @@ sn_status sn_compile_as_text(compile *c, const sn_instr *i, const char **out);
 sn_status sn_compile_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *out);
 sn_status sn_compile_cached_code(compile *c, const sn_cpu_lines *lines, sn_cpu_code *out, sn_compile_report *r);
 sn_status sn_compile_register(sn_diag *d, const sn_cpu_object *o, const void *code); /* sn_cpu_register */
+/* standalone.c: the option of that name. */
+sn_status sn_compile_standalone(compile *c, const sn_cpu_code *code, const sn_program_kernel *kernels, sn_compile_report *r);
+sn_status sn_compile_emitter(sn_diag *d, const char *function, void **out); /* of libsinter-llvm.so */
 /* For perf and gdb (debug_lines.c), where SINTER_JIT_DUMP asks for it; else *out is NULL, which the others take. */
 typedef struct sn_compile_debug sn_compile_debug;
 sn_status sn_compile_debug_begin(compile *c, sn_compile_debug **out);

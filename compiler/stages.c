@@ -27,6 +27,8 @@ void sn_compile_report_finish(sn_compile_report *r) {
   if (!r) return;
   sn_free(r->cache);
   r->cache = NULL;
+  sn_free_aligned(r->alone);
+  r->alone = NULL;
 }
 
 const char *sn_compile_stage(int i) { return i >= 0 && i < N_STAGES ? stages[i].name : NULL; }

@@ -12,6 +12,7 @@
 static const sn_option own[] = {
     {"output", 'o', SN_OPT_TEXT, "FILE", "-", "where it goes; a folder for cubin, one file a kernel", 0, 0},
     {"emit", 0, SN_OPT_CHOICE, "program|obj|so|kernels|llvm|asm|cuda|ptx|cubin|resources|model", "program", "what to write; obj, so: the program as an object or a shared library that libsinter-runtime runs, with a header beside it; model: a line a launch, with modelled times for the machine that --target describes", 0, 0},
+    {"standalone", 0, SN_OPT_FLAG, NULL, NULL, "obj, so: code that needs no libsinter-runtime, for one thread", 0, 0},
     {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
     {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin, resources and model), or a file that describes a machine, as passes/cost/machines has them", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
@@ -56,7 +57,8 @@ static sn_status write(sn_diag *d, const sn_options *o, const sn_program *p, con
   bool object = strcmp(what, "obj") == 0;
   if (object || strcmp(what, "so") == 0) {
     if (strcmp(to, "-") == 0) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "%s needs a file: -o FILE.%s", object ? "an object" : "a shared library", object ? "o" : "so");
-    return sn_artefact_write(d, p, object ? SN_ARTEFACT_OBJECT : SN_ARTEFACT_SHARED, to);
+    sn_alone alone = {r->alone, r->alone_bytes, r->alone_entry, r->alone_work_bytes};
+    return sn_artefact_write(d, p, r->alone ? &alone : NULL, object ? SN_ARTEFACT_OBJECT : SN_ARTEFACT_SHARED, to);
   }
   const char *text = sn_compile_report_text(r, what);
   if (!text) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "the target has no '%s'", what);
@@ -105,6 +107,9 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
   c.precision = sn_opt_text(o, "precision");
   c.keep_texts = !is_one_of(sn_opt_text(o, "emit"), without_texts);
+  c.standalone = sn_opt_flag(o, "standalone");
+  bool object = strcmp(sn_opt_text(o, "emit"), "obj") == 0 || strcmp(sn_opt_text(o, "emit"), "so") == 0;
+  if (c.standalone && !object) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--standalone goes with --emit=obj or --emit=so");
   sn_status s = sn_compile(d, m, &c, &p, &r);
   if (s == SN_OK && sn_opt_flag(o, "cache-why")) fputs(r.cache ? r.cache : "no cache: there is no code\n", stderr);
   if (s == SN_OK) s = report(d, o, setup, &r);

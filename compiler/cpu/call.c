@@ -37,6 +37,7 @@ val call_import(emit *e, int import, LLVMTypeRef result, int n, val *args) {
     types[i] = elem_of(args[i]);
   }
   LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n, 0);
+  e->called |= UINT64_C(1) << import;
   val fn = LLVMBuildLoad2(e->b, e->ptr, at(e, e->ptr, e->imports, LLVMConstInt(e->i64, (unsigned long long)import, 0)), "");
   if (lanes == 1) return LLVMBuildCall2(e->b, type, fn, args, (unsigned)n, "");
   return call_lanes(e, type, fn, result, n, args, lanes);

@@ -27,6 +27,7 @@ typedef struct unit {
   sn_arena *arena;               /* of the job's own: units run side by side */
   sn_status status;
   const char *error;
+  uint64_t imports;              /* that it calls */
   char *llvm;                    /* LLVM's memory, until taken */
   LLVMMemoryBufferRef object, assembly;
 } unit;
@@ -67,23 +68,32 @@ static void llvm_start(void) {
   LLVMInitializeAArch64AsmPrinter();
 }
 
-static sn_status find_target(compilation *c) {
+static const char *triple_of(const sn_target *t) { return t->triple ? t->triple : "x86_64-unknown-linux-gnu"; }
+
+static sn_status find_target(sn_diag *d, const sn_target *t, LLVMTargetRef *out) {
   char *error = NULL;
-  const char *triple = c->o->target->triple ? c->o->target->triple : "x86_64-unknown-linux-gnu";
   pthread_once(&llvm_once, llvm_start);
-  if (!LLVMGetTargetFromTriple(triple, &c->target, &error)) return SN_OK;
-  sn_status s = sn_error(c->d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "LLVM has no code generator for %s: %s", triple, error ? error : "");
+  if (!LLVMGetTargetFromTriple(triple_of(t), out, &error)) return SN_OK;
+  sn_status s = sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "LLVM has no code generator for %s: %s", triple_of(t), error ? error : "");
   LLVMDisposeMessage(error);
   return s;
 }
 
-static LLVMTargetMachineRef machine_of(compilation *c, int worker) {
+static LLVMTargetMachineRef make_machine(LLVMTargetRef target, const sn_target *t, int level) {
   static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
-  const sn_target *t = c->o->target;
-  if (c->machines[worker]) return c->machines[worker];
-  int level = c->o->opt_level < 0 ? 0 : c->o->opt_level > 3 ? 3 : c->o->opt_level;
-  c->machines[worker] = LLVMCreateTargetMachine(c->target, t->triple ? t->triple : "x86_64-unknown-linux-gnu", t->cpu ? t->cpu : "", t->features ? t->features : "", levels[level],
-                                                LLVMRelocPIC, LLVMCodeModelSmall);
+  level = level < 0 ? 0 : level > 3 ? 3 : level;
+  return LLVMCreateTargetMachine(target, triple_of(t), t->cpu ? t->cpu : "", t->features ? t->features : "", levels[level], LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
+sn_status cpu_machine(sn_diag *d, const sn_target *t, int level, LLVMTargetMachineRef *out) {
+  LLVMTargetRef target;
+  SN_TRY(find_target(d, t, &target));
+  *out = make_machine(target, t, level);
+  return *out ? SN_OK : sn_error(d, SN_NOWHERE, SN_ERR_UNAVAILABLE, "LLVM has no machine for %s", t->name);
+}
+
+static LLVMTargetMachineRef machine_of(compilation *c, int worker) {
+  if (!c->machines[worker]) c->machines[worker] = make_machine(c->target, c->o->target, c->o->opt_level);
   return c->machines[worker];
 }
 
@@ -154,7 +164,7 @@ static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) 
   e->arena = u->arena;
   e->target = c->o->target;
   emit_begin(e, cx, u->label);
-  LLVMSetTarget(e->module, c->o->target->triple ? c->o->target->triple : "x86_64-unknown-linux-gnu");
+  LLVMSetTarget(e->module, triple_of(c->o->target));
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(e->module, layout);
   LLVMDisposeTargetData(layout);
@@ -168,6 +178,7 @@ static void compile_unit(compilation *c, unit *u, LLVMTargetMachineRef machine) 
     else emit_door(e, p, &c->parts[p->same]);
     if (e->status != SN_OK) u->label = p->k->name;
   }
+  u->imports = e->called;
   if (e->status != SN_OK) unit_fail(u, e->status, e->error ? e->error : "out of memory", NULL);
   if (u->status == SN_OK) lines_end(e);
   if (u->status == SN_OK) verify(u, e);
@@ -420,6 +431,7 @@ static sn_status link_units(compilation *c, sn_cpu_code *out) {
   sn_status s = object_link(c->arena, c->n_units, objects, &out->code, &out->bytes, &error);
   if (s == SN_OK) s = fill_kernels(c, objects, out);
   if (s == SN_OK) s = fill_isa(c, out);
+  for (int i = 0; i < c->n_units; i++) out->imports |= c->units[i].imports;
   if (s == SN_OK && c->o->lines) s = fill_debug(c, objects, out, &error);
   if (s != SN_OK) {
     sn_free_aligned(out->code);
@@ -448,7 +460,7 @@ sn_status sn_cpu_compile(sn_diag *d, sn_arena *a, const sn_cpu_options *o, int n
   compilation *c = SN_NEW(a, compilation);
   if (!c) return sn_out_of_memory(d, sizeof *c);
   *c = (compilation){.d = d, .arena = a, .o = o, .n_kernels = n, .kernels = kernels};
-  sn_status s = find_target(c);
+  sn_status s = find_target(d, o->target, &c->target);
   if (s == SN_OK) s = plan_units(c);
   if (s == SN_OK) s = run_units(c);
   if (s == SN_OK) s = link_units(c, out);

@@ -13,6 +13,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/DebugInfo.h>
+#include <llvm-c/TargetMachine.h>
 
 /* Slots of the imports table. */
 enum {
@@ -70,6 +71,7 @@ typedef struct emit {
   val mask;              /* active lanes (vector of i1), or NULL: all */
   sn_status status;
   const char *error;     /* in the arena */
+  uint64_t called;       /* rows of imports.def, a bit each */
   /* line tables (lines.c); lines NULL: none */
   const sn_cpu_lines *lines;
   int kernel;            /* number of the function's */
@@ -241,6 +243,8 @@ val math_cbrt(emit *e, val a);
 val math_pow(emit *e, val x, val y);
 val math_rsqrt(emit *e, val a);
 
+/* ---- compile.c ---- */
+SN_NODISCARD sn_status cpu_machine(sn_diag *d, const sn_target *t, int level, LLVMTargetMachineRef *out); /* the caller's */
 /* ---- function.c ---- */
 void emit_begin(emit *e, LLVMContextRef cx, const char *module_name);
 void emit_end(emit *e);

@@ -21,6 +21,7 @@ void emit_begin(emit *e, LLVMContextRef cx, const char *module_name) {
   e->none = LLVMVoidTypeInContext(cx);
   e->fma = t->fma;
   e->avx512 = t->avx512;
+  e->called = 0;
   e->lines = NULL;
   e->di = NULL;
   e->di_scope = NULL;

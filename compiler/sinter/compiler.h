@@ -21,6 +21,7 @@ typedef struct sn_compile_options {
   const char *dump_to;      /* every stage as files in a folder of its own below this one, of a compile that fails those it got to; NULL: SINTER_DUMP_TO */
   bool keep_texts;          /* fill the texts of the report */
   const char *cache_dir;    /* compiled kernels (CPU targets: not with keep_texts, nor under SINTER_JIT_DUMP); NULL: SINTER_CACHE_DIR, unset or empty: none */
+  bool standalone;          /* CPU targets: also the program as code that needs no runtime; the report has it */
   bool interpret;           /* instructions without code become commands for the host's interpreter (sn_context_options.custom_call) instead of being refused */
 } sn_compile_options;
 void sn_compile_options_init(sn_compile_options *o);
@@ -37,6 +38,9 @@ typedef struct sn_compile_report {
   char *cuda, *ptx;         /* CUDA targets */
   char *resources;          /* a line a launch: registers, spills, shared memory, blocks of threads */
   char *model;              /* CUDA targets: a line a launch, what it does and how long the machine described is taken to need; sums */
+  /* standalone: one blob without relocations, int32_t (*)(void *const *arguments, void *const *results, void *work) at offset `entry`; `work`: 64-byte aligned */
+  void *alone;
+  int64_t alone_bytes, alone_entry, alone_work_bytes;
   char *cache;              /* also without keep_texts: the key, what the cache had, why code was compiled (CUDA targets: a line a kernel) */
 } sn_compile_report;
 void sn_compile_report_finish(sn_compile_report *r);

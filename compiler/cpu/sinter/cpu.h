@@ -4,6 +4,7 @@
 #define SINTER_CPU_H
 
 #include "sinter/kernel.h"
+#include "sinter/program.h"
 #include "sinter/target.h"
 
 #ifdef __cplusplus
@@ -50,8 +51,25 @@ typedef struct sn_cpu_code {
   int n_kernels;
   sn_cpu_kernel *kernels;   /* in the arena given */
   const char *const *isa;   /* features the code needs; ends with NULL */
+  uint64_t imports;         /* rows of imports.def that the code calls, a bit each */
   sn_cpu_debug debug;       /* in the arena given */
 } sn_cpu_code;
+
+/* What a program does, as code of its own (walk.c). */
+typedef struct sn_cpu_walk {
+  uint32_t n_commands, n_constants;
+  const sn_command *commands;
+  const sn_program_kernel *kernels; /* phases: code_offset, n_items */
+  const void *code;                 /* of the kernels, which call no import */
+  int64_t code_bytes;
+  const void *const *constants;
+  const int64_t *constant_bytes;
+  int64_t scratch_offset;           /* of the kernels' scratch in `work`, behind the arena */
+} sn_cpu_walk;
+/* One blob without relocations, with int32_t (*)(void *const *arguments, void *const *results, void *work) at *entry, which gives 0. out: code and bytes alone.
+ * SN_ERR_UNSUPPORTED names a command that needs a host. Found by name (`sn_cpu_walk_compile`). */
+typedef sn_status (*sn_cpu_walk_compile_fn)(sn_diag *d, sn_arena *a, const sn_target *t, const sn_cpu_walk *w, sn_cpu_code *out, int64_t *entry);
+SN_API sn_status sn_cpu_walk_compile(sn_diag *d, sn_arena *a, const sn_target *t, const sn_cpu_walk *w, sn_cpu_code *out, int64_t *entry);
 
 /* Makes an object known to a debugger by GDB's JIT interface, for as long as the process lives: its sections lie at `code` + their addresses. Copies it.
  * Found by name (`sn_cpu_register`), as sn_cpu_compile is. */

@@ -11,13 +11,17 @@ extern "C" {
 
 typedef enum sn_artefact { SN_ARTEFACT_OBJECT, SN_ARTEFACT_SHARED } sn_artefact;
 
+/* Code that needs no runtime, from sn_compile_report. */
+typedef struct sn_alone { const void *code; int64_t bytes, entry, work_bytes; } sn_alone;
+
 /* Writes `path`, an ELF file (.o or .so) for the program's own target, whatever machine this is, and beside it a C header, the same path with the ending .h:
  *
  *   NAME_program, NAME_program_bytes     the program's image, for sn_program_read_memory; NAME: the file's, as a C identifier
  *   NAME_load(diag, &program)            does so
  *
- * What links it needs libsinter-runtime, no compiler. Device programs too. SN_ERR_IO, SN_ERR_MEMORY. */
-SN_NODISCARD sn_status sn_artefact_write(sn_diag *d, const sn_program *p, sn_artefact kind, const char *path);
+ * What links it needs libsinter-runtime, no compiler. Device programs too.
+ * With `alone` the file holds that code instead, and what links it needs nothing: the header has NAME_run, NAME_WORK_BYTES. SN_ERR_IO, SN_ERR_MEMORY. */
+SN_NODISCARD sn_status sn_artefact_write(sn_diag *d, const sn_program *p, const sn_alone *alone, sn_artefact kind, const char *path);
 
 /* ---- ELF ---- */
 
