@@ -59,6 +59,7 @@
 #define FUSION                                                                                                       \
   P(softmax_reuse, 1),   /* before fusion: it decides what is stored */                                              \
   P(reduce_split, 1),    /* before fusion: row reductions take what feeds them */                                    \
+  P(recognise_patterns, 1), /* right before fusion, which names what it makes of them: nothing may move marked instructions */ \
   P(fusion, 1) /* after the rules: they see single ops; before the schedule: it orders what really runs */
 
 /* Last: nothing may move instructions any more, but whole commands. */

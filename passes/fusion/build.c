@@ -103,25 +103,39 @@ static uint32_t hero_of(const builder *b, const fu_group *g, const char **kind) 
   return g->anchor;
 }
 
-/* The hero's name must not tell one layer from the next: equal fusions share a kernel. */
-static sn_status mark_hero(builder *b, const fu_group *g, sn_instr *fusion) {
-  const char *kind;
-  uint32_t at = hero_of(b, g, &kind);
-  char text[160], name[64];
-  snprintf(name, sizeof name, "hero_%s", sn_opcode_text(b->f->facts[at].i->op));
-  SN_TRY(sn_instr_set_name(b->copy[at], name));
-  snprintf(text, sizeof text, "{\"sinter\":{\"version\":1,\"hero\":\"%s\",\"kind\":\"%s\"}}", b->copy[at]->name, kind);
-  return sn_instr_set_backend_config(fusion, text, false);
+/* What the fusion is called: the patterns it holds, behind its kind where it does other work too. */
+static sn_status name_fusion(uint32_t patterns, bool only, const char *kind, sn_instr *fusion) {
+  char names[128], name[192];
+  sn_fusion_pattern_names(patterns, '_', names, sizeof names);
+  for (char *p = names; *p; p++) *p = *p == '-' ? '_' : *p;
+  snprintf(name, sizeof name, only ? "%s%s_fusion" : "%s_%s_fusion", only ? "" : kind, names);
+  return sn_instr_set_name(fusion, name);
 }
 
-static int64_t kind_of(const fu_group *g) {
+/* The hero's name must not tell one layer from the next: equal fusions share a kernel. */
+static sn_status mark_hero(builder *b, const fu_group *g, uint32_t patterns, bool only, sn_instr *fusion) {
+  const char *kind;
+  uint32_t at = hero_of(b, g, &kind);
+  char text[320], name[64], names[128];
+  snprintf(name, sizeof name, "hero_%s", sn_opcode_text(b->f->facts[at].i->op));
+  SN_TRY(sn_instr_set_name(b->copy[at], name));
+  sn_fusion_pattern_names(patterns, ',', names, sizeof names);
+  snprintf(text, sizeof text, "{\"sinter\":{\"version\":1,\"hero\":\"%s\",\"kind\":\"%s\"%s%s%s}}", b->copy[at]->name, kind, patterns ? ",\"pattern\":\"" : "", names, patterns ? "\"" : "");
+  SN_TRY(sn_instr_set_backend_config(fusion, text, false));
+  return patterns ? name_fusion(patterns, only, kind, fusion) : SN_OK;
+}
+
+static int64_t kind_of(const fu_group *g, bool is_pattern) {
+  if (is_pattern) return SN_FUSION_KIND_CUSTOM;
   if (g->hero_in && g->product) return SN_FUSION_KIND_OUTPUT;
   return g->hero_in || g->has_rows || g->columns ? SN_FUSION_KIND_INPUT : SN_FUSION_KIND_LOOP;
 }
 
 static sn_status make_fusion(builder *b, const fu_group *g, sn_computation *body, sn_instr **out) {
   sn_instr *anchor = b->f->facts[g->anchor].i;
-  sn_attr kind = sn_attr_int(SN_ATTR_KIND, kind_of(g));
+  bool only;
+  uint32_t patterns = sn_fusion_patterns_in(b->f, g, &only);
+  sn_attr kind = sn_attr_int(SN_ATTR_KIND, kind_of(g, patterns && only));
   sn_instr_spec spec = {0};
   spec.op = SN_OP_FUSION;
   spec.shape = body->root->shape;
@@ -136,7 +150,9 @@ static sn_status make_fusion(builder *b, const fu_group *g, sn_computation *body
   SN_TRY(sn_instr_create(b->f->pc->diag, b->f->c, &spec, out));
   sn_instr_move_before(*out, anchor);
   if (anchor->sharding && g->n_results == 1) sn_instr_set_sharding(*out, anchor->sharding);
-  return mark_hero(b, g, *out);
+  SN_TRY(mark_hero(b, g, patterns, only, *out));
+  sn_fusion_note_patterns(b->f, g, only, *out);
+  return SN_OK;
 }
 
 /* Results by their place in the tuple. */

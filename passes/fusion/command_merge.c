@@ -69,7 +69,7 @@ static bool is_part(const group *g, uint32_t position) {
 
 static bool may_be_part(const sn_instr *i) {
   if (i->op != SN_OP_FUSION || i->n_control || sn_instr_is_root(i) || sn_instr_attr(i, SN_ATTR_OUTPUT_TO_OPERAND_ALIASING)) return false;
-  if (sn_instr_int(i, SN_ATTR_KIND) == SN_FUSION_KIND_CUSTOM || !i->n_operands || i->sharding) return false;
+  if (!i->n_operands || i->sharding) return false;
   sn_hero h = sn_hero_of(i);
   if (h != SN_HERO_PRODUCT && h != SN_HERO_ROWS && h != SN_HERO_COLUMNS && h != SN_HERO_REDUCE && h != SN_HERO_LOOP) return false;
   for (uint32_t k = 0; k < i->n_operands; k++) {

@@ -11,9 +11,12 @@ static sn_status fuse_computation(sn_pass_ctx *pc, sn_computation *c, uint32_t *
   SN_FOR_INSTRS(i, c) position[i->id] = f.n++;
   sn_cost_rates(pc->target, &f.rates);
   SN_TRY(sn_fusion_facts(&f));
+  SN_TRY(sn_fusion_read_marks(&f));
   SN_TRY(sn_fusion_groups(&f));
   SN_TRY(sn_fusion_horizontal(&f));
-  return sn_fusion_build(&f);
+  SN_TRY(sn_fusion_build(&f));
+  sn_fusion_report_patterns(&f);
+  return SN_OK;
 }
 
 sn_status sn_pass_fusion(sn_pass_ctx *pc, sn_module *m) {

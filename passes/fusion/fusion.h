@@ -82,6 +82,16 @@ struct fu_group {
   struct fu_group *next;    /* the one begun before */
 };
 
+/* A pattern that recognise-patterns marked. */
+typedef struct fu_pattern {
+  int kind;                 /* sn_pattern */
+  uint32_t n_members;       /* that do work */
+  uint32_t root;            /* the last of them */
+  uint32_t n_groups, last;  /* how many hold some of them; the anchor of the last, plus one */
+  const sn_instr *fusion;   /* the one that holds them all; NULL: none */
+  bool only;                /* … and nothing else */
+} fu_pattern;
+
 typedef struct fu_state {
   sn_pass_ctx *pc;
   sn_computation *c;
@@ -93,6 +103,9 @@ typedef struct fu_state {
   fu_group **home;          /* by position: the group that stores it; NULL: none */
   bool *renamed;            /* by position: a reshape outside all groups, which becomes a bitcast */
   fu_group *groups;         /* the last begun first */
+  uint32_t *mark;           /* by position: one more than the recognised pattern that it is a member of; 0: none */
+  uint32_t n_patterns;
+  fu_pattern *patterns;
   sn_rates rates;           /* what the machine does in a microsecond */
 } fu_state;
 
@@ -109,6 +122,18 @@ SN_NODISCARD sn_status sn_fusion_groups(fu_state *f);
 /* ---- horizontal.c ---- */
 
 SN_NODISCARD sn_status sn_fusion_horizontal(fu_state *f);
+
+/* ---- names.c ---- */
+
+/* Takes the marks of patterns off the instructions and keeps them. Behind sn_fusion_facts. */
+SN_NODISCARD sn_status sn_fusion_read_marks(fu_state *f);
+/* Which patterns (bits) a group holds all of; *only: nothing else. */
+uint32_t sn_fusion_patterns_in(const fu_state *f, const fu_group *g, bool *only);
+void sn_fusion_note_patterns(fu_state *f, const fu_group *g, bool only, const sn_instr *fusion);
+/* "softmax", "gelu,layer-norm": patterns by bits, in the order of their table. */
+void sn_fusion_pattern_names(uint32_t patterns, char separator, char *to, size_t cap);
+/* What became of each pattern, as remarks. */
+void sn_fusion_report_patterns(const fu_state *f);
 
 /* ---- build.c ---- */
 
