@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Loops, conditions, carried values.
  *
- * Loops are written rotated (test at the bottom, one test in front), so that no pass need do it. A vector loop whose trip count is no multiple of its lanes runs under a
- * mask where masks are free (AVX-512); elsewhere as full vectors and one masked remainder. */
+ * Loops are written rotated (test at the bottom, one test in front), so that no pass need do it. A vector loop whose trip count is no multiple of its lanes runs as full
+ * vectors and one masked remainder; with AVX-512, where masks cost little, short loops and those of unknown length run under a mask all the way, which is half the code. */
 #include "emit.h"
 
 #include <string.h>
 
-enum { MAX_CARRIES = 64, MAX_UNROLLED = 64 };
+enum { MAX_CARRIES = 64, MAX_UNROLLED = 64, LONG_LOOP = 8 };
 
 typedef struct carried {
   int n;
@@ -319,7 +319,7 @@ static void vector_loops(emit *e, const vector_loop *v, val trips, carried *c) {
     vector_once(e, v, known, c);
   } else if (whole) {
     vector_run(e, v, trips, NULL, runs, c);
-  } else if (e->avx512) {
+  } else if (e->avx512 && known < LONG_LOOP * v->width) {
     vector_run(e, v, trips, trips, runs, c);
   } else {
     val full = and_(e, trips, LLVMConstInt(e->i64, ~(unsigned long long)(v->width - 1), 0));
