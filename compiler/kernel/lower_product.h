@@ -74,6 +74,8 @@ void product_pack_lhs(lowering *L, const product *p, const product_item *it, con
 void product_pack_rhs(lowering *L, const product *p, int to, const product_item *it, const sn_ix *k0, const sn_ix *n_k);
 void product_pack_panel(lowering *L, const product *p, const product_item *it, const sn_ix *jp, const sn_ix *k0, const sn_ix *n_k);
 void product_rhs_phase(lowering *L, const product *p);
+/* Follows element at[] of i to a parameter through ops that only rename elements (`through`: through elementwise ops as well), where it then lies. */
+bool product_trace(lowering *L, const sn_instr *i, bool through, const sn_ix **at, int *buffer);
 bool product_operand_at(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *outer, const sn_ix *k, int *buffer, const sn_ix **at);
 void product_batch(lowering *L, const product *p, product_item *it); /* it->b and flat_b from the grid's first variables */
 

@@ -16,8 +16,7 @@ static const sn_instr *main_operand(const sn_instr *i) {
   return NULL;
 }
 
-/* Follows an element of `i` to a parameter through ops that only rename elements; `through`: through elementwise ops as well. */
-static bool trace_to_param(lowering *L, const sn_instr *i, bool through, const sn_ix **at, int *buffer) {
+bool product_trace(lowering *L, const sn_instr *i, bool through, const sn_ix **at, int *buffer) {
   int operand;
   for (int steps = 0; i && steps < 512; steps++) {
     if (lower_is_param(L, i, &operand)) {
@@ -54,11 +53,11 @@ static const sn_ix *address(lowering *L, int buffer, const sn_ix *const *at) {
   return sum;
 }
 
-bool product_param(lowering *L, const sn_instr *i, const sn_ix **at, int *buffer) { return trace_to_param(L, i, false, at, buffer); }
+bool product_param(lowering *L, const sn_instr *i, const sn_ix **at, int *buffer) { return product_trace(L, i, false, at, buffer); }
 
 bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_ix **sum) {
   int buffer;
-  *sum = trace_to_param(L, i, true, at, &buffer) ? address(L, buffer, at) : NULL;
+  *sum = product_trace(L, i, true, at, &buffer) ? address(L, buffer, at) : NULL;
   return *sum != NULL;
 }
 
@@ -66,7 +65,7 @@ bool product_address(lowering *L, const sn_instr *i, const sn_ix **at, const sn_
 bool product_operand_at(lowering *L, const product *p, uint32_t operand, const sn_ix *const *b, const sn_ix *outer, const sn_ix *k, int *buffer, const sn_ix **at) {
   const sn_ix *zero = lower_const(L, 0);
   return product_operand_index(L, p, operand, b, operand ? zero : outer, operand ? outer : zero, k, at) &&
-         trace_to_param(L, product_side(p, operand), true, at, buffer);
+         product_trace(L, product_side(p, operand), true, at, buffer);
 }
 
 /* Addresses of an operand's elements at (outer, k), (0, 0), (1, 0), (0, 1), where outer is m of lhs and n of rhs. Variables of the test: any free DIM numbers. */
@@ -76,7 +75,7 @@ static bool probe(lowering *L, const product *p, uint32_t operand, bool through,
   for (int t = 0; t < 4; t++) {
     const sn_ix *o = t == 0 ? outer : lower_const(L, t == 2), *kt = t == 0 ? k : lower_const(L, t == 3);
     if (!product_operand_index(L, p, operand, b, operand ? zero : o, operand ? o : zero, kt, at)) return false;
-    if (!trace_to_param(L, product_side(p, operand), through, at, buffer)) return false;
+    if (!product_trace(L, product_side(p, operand), through, at, buffer)) return false;
     if (!(sums[t] = address(L, *buffer, at))) return false;
   }
   return true;
