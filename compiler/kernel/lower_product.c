@@ -183,27 +183,51 @@ bool product_forward_step(lowering *L, const sn_instr *i, const sn_ix **at) {
   return true;
 }
 
-/* Where element idx of the dot comes to lie in `to`, walking up from the root by the shortest way. */
-bool product_forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
-  enum { LONGEST = 64 };
-  const sn_instr *path[LONGEST], *dot = p->dot;
+enum { LONGEST_PATH = 64 };
+
+/* The shortest way from `to` down to the dot, which is left out: so many instructions; -1: too long. */
+static int path_to(const product *p, const sn_instr *to, const sn_instr **path) {
   int n = 0;
-  for (const sn_instr *i = to; i != dot;) {
-    if (n == LONGEST) return false;
+  for (const sn_instr *i = to; i != p->dot;) {
+    if (n == LONGEST_PATH) return -1;
     path[n++] = i;
     const sn_instr *next = NULL;
     for (uint32_t k = 0; k < i->n_operands; k++) {
       const sn_instr *x = sn_instr_operand(i, k);
       if (steps_to(p, x) && (!next || steps_to(p, x) < steps_to(p, next))) next = x;
     }
-    if (!next) return false;
+    if (!next) return -1;
     i = next;
   }
-  memcpy(out, idx, (size_t)dot->shape->rank * sizeof *out);
+  return n;
+}
+
+/* Where element idx of the dot comes to lie in `to`, walking up from the root by the shortest way. */
+bool product_forward_index(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *idx, const sn_ix **out) {
+  const sn_instr *path[LONGEST_PATH];
+  int n = path_to(p, to, path);
+  memcpy(out, idx, (size_t)p->dot->shape->rank * sizeof *out);
   while (n > 0) {
     if (!product_forward_step(L, path[--n], out)) return false;
   }
-  return true;
+  return n == 0;
+}
+
+/* The sum is the dot's element that `to` reads at `at`, however its index comes to be written on the way back. */
+static void remember_from(lowering *L, const product *p, const sn_instr *to, const sn_ix *const *at, sn_kvalue *sum) {
+  const sn_instr *path[LONGEST_PATH];
+  const sn_ix *back[SN_MAX_RANK], *next[SN_MAX_RANK];
+  int n = path_to(p, to, path);
+  memcpy(back, at, (size_t)to->shape->rank * sizeof *back);
+  for (int k = 0; k < n; k++) {
+    sn_index_map map;
+    if (!product_renames(path[k]) || path[k]->op == SN_OP_COPY) continue;
+    if (!lower_index_map(L, path[k], 0, &map)) return;
+    const sn_access *a = lower_access(L, path[k], &map, 0);
+    if (!a || !lower_at(L, path[k], &map, a, back, NULL, next)) return;
+    memcpy(back, next, (size_t)a->rank * sizeof *back);
+  }
+  lower_remember(L, p->dot, 0, back, sum);
 }
 
 static void epilogue(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *jp) {
@@ -227,6 +251,7 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
       lower_fail(L, L->outputs[k], "a result of the fusion whose elements are not those of its product");
       return;
     }
+    remember_from(L, p, L->outputs[k], out, sum);
     sn_kb_store(&L->b, L->output_buffer[k], out, 0, NULL, lower_value(L, L->outputs[k], L->output_index[k], out));
   }
   lower_end(L, 0, NULL, lane);
