@@ -60,7 +60,7 @@ typedef struct nest {
 } nest;
 
 /* Opens one loop a size, outermost first; the last is a vector loop of `lanes` when that is > 1. Carries run through all of them. */
-static bool nest_open(lowering *L, nest *n, int n_loops, const int64_t *sizes, int lanes, int n_carries, sn_kvalue *const *inits, const sn_opcode *combine) {
+static bool nest_open(lowering *L, nest *n, sn_kloop kind, int n_loops, const int64_t *sizes, int lanes, int n_carries, sn_kvalue *const *inits, const sn_opcode *combine) {
   memset(n, 0, sizeof *n);
   n->n_loops = n_loops;
   n->n_carries = n_carries;
@@ -72,7 +72,7 @@ static bool nest_open(lowering *L, nest *n, int n_loops, const int64_t *sizes, i
   for (int c = 0; c < n_carries; c++) n->carries[c] = inits[c];
   for (int k = 0; k < n_loops; k++) {
     bool vector = lanes > 1 && k == n_loops - 1;
-    n->vars[k] = lower_for(L, vector ? SN_KLOOP_VECTOR : SN_KLOOP_SEQ, vector ? lanes : 0, lower_const(L, 0), lower_const(L, sizes[k]), 1, n_carries, n->carries,
+    n->vars[k] = lower_for(L, vector ? SN_KLOOP_VECTOR : kind, vector ? lanes : 0, lower_const(L, 0), lower_const(L, sizes[k]), 1, n_carries, n->carries,
                            vector ? combine : NULL, &n->loops[k]);
     if (!n->vars[k]) return false;
     for (int c = 0; c < n_carries; c++) n->carries[c] = &n->loops[k]->regions[0]->params[c];
@@ -130,7 +130,7 @@ static sn_kvalue *emit_reduce_all(lowering *L, const sn_instr *i, int output, co
   int n_loops = merged_symbols(i, &map, sizes);
   nest loops;
   int lanes = n_loops ? reduce_lanes(L, sizes[n_loops - 1], acc, binary) : 1;
-  if (L->b.status != SN_OK || !nest_open(L, &loops, n_loops, sizes, lanes, (int)n, inits, &op)) return NULL;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, SN_KLOOP_SEQ, n_loops, sizes, lanes, (int)n, inits, &op)) return NULL;
   if (n_loops == map.n_syms) memcpy(syms, loops.vars, sizeof(*syms) * (size_t)n_loops);
   else lower_delinearise(L, loops.vars[0], map.n_syms, map.sym_sizes, syms);
   for (uint32_t k = 0; k < n; k++) {
@@ -187,7 +187,7 @@ sn_kvalue *lower_emit_reduce_window(lowering *L, const sn_instr *i, int output, 
   if (sum) inits[0] = convert(L, inits[0], acc);
   nest loops;
   sn_kvalue *within = NULL;
-  if (L->b.status != SN_OK || !nest_open(L, &loops, map.n_syms, map.sym_sizes, 1, (int)n, inits, NULL)) return NULL;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, SN_KLOOP_SEQ, map.n_syms, map.sym_sizes, 1, (int)n, inits, NULL)) return NULL;
   for (uint32_t k = 0; k < n; k++) {
     const sn_ix *at[SN_MAX_RANK];
     const sn_access *a = lower_access(L, i, &map, k);
@@ -230,11 +230,19 @@ static sn_type product_type(const sn_instr *i) {
   return t;
 }
 
+/* A window of one input feature (each channel by itself): its places are known, so that what they have in common is computed once. */
+static bool few_terms(const sn_instr *i, const sn_index_map *map) {
+  enum { FEW = 32 };
+  int64_t n = 1;
+  for (int k = 0; k < map->n_syms; k++) n *= map->sym_sizes[k];
+  return i->op == SN_OP_CONVOLUTION && n <= FEW;
+}
+
 static sn_kvalue *emit_product(lowering *L, const sn_instr *i, const sn_index_map *map, const sn_ix *const *idx) {
   sn_type t = product_type(i);
   sn_kvalue *init = sn_kb_const_f64(&L->b, t, 0), *xs[2], *next;
   nest loops;
-  if (L->b.status != SN_OK || !nest_open(L, &loops, map->n_syms, map->sym_sizes, 1, 1, &init, NULL)) return NULL;
+  if (L->b.status != SN_OK || !nest_open(L, &loops, few_terms(i, map) ? SN_KLOOP_UNROLL : SN_KLOOP_SEQ, map->n_syms, map->sym_sizes, 1, 1, &init, NULL)) return NULL;
   sn_kvalue *inside = NULL;
   for (uint32_t k = 0; k < 2; k++) {
     const sn_ix *at[SN_MAX_RANK];

@@ -5,7 +5,7 @@
  *   dx       dx = conv(dy, w)            dy dilated by the stride, w's features exchanged
  *   dw       dw = conv(x, dy)            batch and features exchanged, dy's image as the window
  *
- * each with channels last (NHWC, HWIO) and first (NCHW, OIHW). A multiply-add of the padding, or of a zero between dilated elements, does not count.
+ * each with channels last (NHWC, HWIO) and first (NCHW, OIHW), in that order of dimensions and in the one that layout assignment chooses, copies counted. A multiply-add of the padding, or of a zero between dilated elements, does not count.
  * Best of several rounds. usage: bench-convolutions [ROUNDS [CASE…]] */
 #include <math.h>
 #include <stdio.h>
@@ -107,13 +107,14 @@ static sn_status time_runs(sn_diag *d, bench_bound *b, int rounds, double *best)
   return SN_OK;
 }
 
-static sn_status measure(sn_diag *d, const convolution *c, sn_pool *pool, int rounds, double *seconds) {
+static sn_status measure(sn_diag *d, const convolution *c, const char *layout, sn_pool *pool, int rounds, double *seconds) {
   sn_module *m = NULL;
   sn_program *program = NULL;
   sn_compile_options o;
   bench_bound b = {0};
   *seconds = INFINITY;
   sn_compile_options_init(&o);
+  o.passes.layout = layout;
   sn_status s = build(d, c, &m);
   if (s == SN_OK) s = sn_compile(d, m, &o, &program, NULL);
   if (s == SN_OK) s = bench_bind(d, program, pool, &b);
@@ -139,15 +140,17 @@ static sn_status run(sn_diag *d, int rounds, int n_names, char **names) {
   if (s != SN_OK) return s;
   bench_machine_describe(pool, &machine);
   bench_machine_measure_fma(pool, &machine);
-  printf("%s, %d threads, %s: %.1f GFLOP/s of multiply-adds\n%-30s %10s %10s %8s\n", machine.cpu, machine.threads, machine.isa, machine.fma_peak_gflops, "convolution", "us", "GFLOP/s", "of peak");
+  printf("%s, %d threads, %s: %.1f GFLOP/s of multiply-adds\n%-30s %10s %10s %8s %10s\n", machine.cpu, machine.threads, machine.isa, machine.fma_peak_gflops, "convolution", "us", "GFLOP/s",
+         "of peak", "us, chosen");
   for (int i = 0; s == SN_OK && i < N_CASES; i++) {
     convolution c;
-    double seconds;
+    double seconds, chosen;
     if (!case_of(i, &c) || !wanted(&c, n_names, names)) continue;
-    s = measure(d, &c, pool, rounds, &seconds);
+    s = measure(d, &c, c.channels_first ? "nchw" : "nhwc", pool, rounds, &seconds);
+    if (s == SN_OK) s = measure(d, &c, "auto", pool, rounds, &chosen);
     if (s != SN_OK) break;
     double ours = c.flops / seconds * 1e-9;
-    printf("%-30s %10.0f %10.1f %6.1f %%\n", c.name, seconds * 1e6, ours, 100 * ours / machine.fma_peak_gflops);
+    printf("%-30s %10.0f %10.1f %6.1f %% %10.0f\n", c.name, seconds * 1e6, ours, 100 * ours / machine.fma_peak_gflops, chosen * 1e6);
     fflush(stdout);
   }
   sn_pool_destroy(pool);
