@@ -153,7 +153,7 @@ void product_choose_tile(lowering *L, product *p) {
   machine m = machine_of(L->target);
   choose_micro_tile(L, p);
   choose_terms(p, &m);
-  if (!p->conv || p->conv->side == 0) choose_rhs(L, p);
+  if (!p->empty && (!p->conv || p->conv->side == 0)) choose_rhs(L, p);
   choose_items(p, &m);
   if (p->empty) { /* nothing is read */
     p->lhs = PRODUCT_IN_PLACE;
