@@ -6,7 +6,8 @@
  *     for k:   b0, b1 = b[k, :]                one load a vector of columns
  *              for i < mr:  x = a[i, k] to all lanes;  acc[i][0] += x * b0;  acc[i][1] += x * b1      fused, in order of k
  *
- * unrolled over k. Rows beyond the run-time m are read as row m - 1 and not written back; columns beyond n are masked. Other types: plain loops in place. */
+ * unrolled over k. Rows beyond the run-time m are read as row m - 1 and not written back; columns beyond n are masked. Words of two terms of bf16 (AVX512_BF16): the same with
+ * words in place of elements. Other types: plain loops in place. */
 #include "emit.h"
 
 #include <string.h>
@@ -27,11 +28,16 @@ static bool tile_fits(const sn_target *t, const contract_key *k) {
   return k->mr >= 1 && k->nr >= 1 && vectors <= MAX_VECTORS && k->mr * vectors <= MAX_TILE_VALUES;
 }
 
+/* Elements of a in what one step multiplies: two of bf16 where b holds words, else one. */
+static int terms_of(const sn_kernel *k, const sn_kcontract *c) { return sn_kcontract_pairs(k, c) && k->buffers[c->a.buffer].type == SN_TYPE_BF16 ? 2 : 1; }
+
 bool contract_key_of(const sn_target *t, const sn_kernel *k, const sn_kcontract *c, contract_key *out) {
   memset(out, 0, sizeof *out);
   out->type = k->buffers[c->acc.buffer].type;
-  if (out->type != SN_TYPE_F32 && out->type != SN_TYPE_F64) return false;
-  if (k->buffers[c->a.buffer].type != out->type || k->buffers[c->b.buffer].type != out->type) return false;
+  out->pairs = sn_kcontract_pairs(k, c);
+  if (out->type != SN_TYPE_F32 && (out->type != SN_TYPE_F64 || !t->fma)) return false; /* f64 without the instruction: a call of the runtime's fma, which these functions cannot make */
+  if (out->pairs && (!t->bf16_dot || c->a.stride[0] % terms_of(k, c))) return false;
+  if (!out->pairs && (k->buffers[c->a.buffer].type != out->type || k->buffers[c->b.buffer].type != out->type)) return false;
   out->mr = c->mr;
   out->nr = c->nr;
   out->accumulate = c->accumulate;
@@ -46,7 +52,7 @@ bool contract_key_of(const sn_target *t, const sn_kernel *k, const sn_kcontract 
 }
 
 void contract_symbol(const contract_key *k, char *out, size_t bytes) {
-  snprintf(out, bytes, "contract_%s_%dx%d_%s%s_%lld_%lld_%lld%s%s", sn_type_text(k->type), k->mr, k->nr, k->accumulate ? "add" : "set", k->a_rows_adjacent ? "_packed" : "_rows",
+  snprintf(out, bytes, "contract_%s%s_%dx%d_%s%s_%lld_%lld_%lld%s%s", k->pairs ? "bf16x2_" : "", sn_type_text(k->type), k->mr, k->nr, k->accumulate ? "add" : "set", k->a_rows_adjacent ? "_packed" : "_rows",
            (long long)k->a_term_stride, (long long)k->acc_stride, (long long)k->b_stride, k->full_m ? "" : "_m", k->full_n ? "" : "_n");
 }
 
@@ -145,6 +151,14 @@ static val row_at(emit *e, const tile *x, int i, val k, int64_t u) {
   return at_const(e, x->t, p, u);
 }
 
+/* sum + s * columns, or for words of two terms the sum of both products. */
+static val add_product(emit *e, const tile *x, val s, val columns, val sum) {
+  if (!x->k->pairs) return emit_fma(e, x->k->type, s, columns, sum);
+  LLVMTypeRef words = LLVMVectorType(LLVMBFloatTypeInContext(e->cx), (unsigned)(2 * x->lanes));
+  val args[3] = {sum, LLVMBuildBitCast(e->b, s, words, ""), LLVMBuildBitCast(e->b, columns, words, "")};
+  return intrinsic(e, "llvm.x86.avx512bf16.dpbf16ps.512", 3, args, 0, NULL);
+}
+
 /* One term: b row at `b`, a's elements by `a_at(i)`. */
 static void one_term(emit *e, tile *x, val b, val a, val k_offset, int64_t k_const) {
   val columns[MAX_VECTORS];
@@ -152,11 +166,11 @@ static void one_term(emit *e, tile *x, val b, val a, val k_offset, int64_t k_con
   for (int i = 0; i < x->k->mr; i++) {
     val p = x->k->a_rows_adjacent ? at_const(e, x->t, a, k_const * x->k->a_term_stride + i) : row_at(e, x, i, k_offset, k_const);
     val s = LLVMBuildLoad2(e->b, x->t, p, "");
-    LLVMSetAlignment(s, (unsigned)sn_type_bytes(x->k->type));
+    LLVMSetAlignment(s, x->k->pairs ? 2 : (unsigned)sn_type_bytes(x->k->type));
     s = splat(e, s, x->lanes);
     for (int j = 0; j < x->vectors; j++) {
       val *sum = &x->sums[i * x->vectors + j];
-      *sum = emit_fma(e, x->k->type, s, columns[j], *sum);
+      *sum = add_product(e, x, s, columns[j], *sum);
     }
   }
 }
@@ -317,8 +331,36 @@ static elem multiply_add(emit *e, sn_type t, elem x, elem y, elem sum) {
   return emit_combine(e, SN_OP_ADD, t, sum, emit_combine(e, SN_OP_MULTIPLY, t, x, y));
 }
 
-static void plain_loops(emit *e, const sn_kcontract *c, const val *origin, val m, val n, val k) {
+/* The two terms of step (i, j) of a tile, as f32. */
+static void load_pair(emit *e, const sn_ktile *x, val origin, val i, val j, elem out[2]) {
+  sn_type t = e->k->buffers[x->buffer].type;
+  if (t == SN_TYPE_BF16) {
+    val k = mul(e, j, LLVMConstInt(e->i64, 2, 0));
+    out[0] = load_elem(e, t, tile_element(e, x, origin, unit_of(e, t), i, k));
+    out[1] = load_elem(e, t, tile_element(e, x, origin, unit_of(e, t), i, add(e, k, LLVMConstInt(e->i64, 1, 0))));
+    return;
+  }
+  val w = load_elem(e, t, tile_element(e, x, origin, unit_of(e, t), i, j)).v[0];
+  out[0] = (elem){{LLVMBuildBitCast(e->b, shl(e, w, const_int(e, w, 16)), e->f32, ""), NULL}};
+  out[1] = (elem){{LLVMBuildBitCast(e->b, and_(e, w, const_int(e, w, -65536)), e->f32, ""), NULL}};
+}
+
+/* sum plus the products of step p. */
+static elem add_step(emit *e, const sn_kcontract *c, const val *origin, val i, val j, val p, elem sum) {
   sn_type t = e->k->buffers[c->acc.buffer].type, ta = e->k->buffers[c->a.buffer].type, tb = e->k->buffers[c->b.buffer].type;
+  if (sn_kcontract_pairs(e->k, c)) {
+    elem x[2], y[2];
+    load_pair(e, &c->a, origin[1], i, p, x);
+    load_pair(e, &c->b, origin[2], p, j, y);
+    return multiply_add(e, t, x[1], y[1], multiply_add(e, t, x[0], y[0], sum));
+  }
+  elem x = convert_elem(e, t, ta, load_elem(e, ta, tile_element(e, &c->a, origin[1], unit_of(e, ta), i, p)));
+  elem y = convert_elem(e, t, tb, load_elem(e, tb, tile_element(e, &c->b, origin[2], unit_of(e, tb), p, j)));
+  return multiply_add(e, t, x, y, sum);
+}
+
+static void plain_loops(emit *e, const sn_kcontract *c, const val *origin, val m, val n, val k) {
+  sn_type t = e->k->buffers[c->acc.buffer].type;
   uint64_t nothing[2] = {0, 0};
   LLVMTypeRef part = register_type(e, t);
   val zero = LLVMConstInt(e->i64, 0, 0);
@@ -338,9 +380,7 @@ static void plain_loops(emit *e, const sn_kcontract *c, const val *origin, val m
   }
   branch(e, icmp(e, LLVMIntSLT, p, k), body, done);
   at_end(e, body);
-  elem x = convert_elem(e, t, ta, load_elem(e, ta, tile_element(e, &c->a, origin[1], unit_of(e, ta), i.i, p)));
-  elem y = convert_elem(e, t, tb, load_elem(e, tb, tile_element(e, &c->b, origin[2], unit_of(e, tb), p, j.i)));
-  elem next = multiply_add(e, t, x, y, sum);
+  elem next = add_step(e, c, origin, i.i, j.i, p, sum);
   phi_add(p, add(e, p, LLVMConstInt(e->i64, 1, 0)), here(e));
   for (int q = 0; q < 2; q++) {
     if (sum.v[q]) phi_add(sum.v[q], next.v[q], here(e));
@@ -375,6 +415,6 @@ void emit_contract(emit *e, const sn_knode *node) {
     fn = LLVMAddFunction(e->module, name, type);
     LLVMSetVisibility(fn, LLVMHiddenVisibility);
   }
-  val args[7] = {origin[0], origin[1], LLVMConstInt(e->i64, (unsigned long long)c->a.stride[0], 1), origin[2], m, n, k};
+  val args[7] = {origin[0], origin[1], LLVMConstInt(e->i64, (unsigned long long)(c->a.stride[0] / terms_of(e->k, c)), 1), origin[2], m, n, k};
   LLVMBuildCall2(e->b, type, fn, args, 7, "");
 }

@@ -185,6 +185,7 @@ void emit_copy(emit *e, const sn_knode *n);
 typedef struct contract_key {
   sn_type type;
   int mr, nr;
+  bool pairs; /* words of two terms in bf16 */
   bool accumulate, a_rows_adjacent /* a.stride[0] == 1; else its terms are: a.stride[1] == 1 */, full_m, full_n;
   int64_t a_term_stride; /* where a's rows are adjacent: elements from term to term, a constant */
   int64_t acc_stride, b_stride; /* row strides of acc and b */

@@ -187,8 +187,28 @@ static void run_bind(machine *m, const sn_knode *n) {
 
 static uint8_t *tile_element(machine *m, const sn_ktile *t, int64_t origin, int64_t i, int64_t j) { return element(m, t->buffer, origin + i * t->stride[0] + j * t->stride[1]); }
 
+/* Term k of row or column i of a tile whose terms are its dimension `along`; words: two terms an element of u32. */
+static bool tile_term(machine *m, const sn_ktile *t, int64_t origin, int along, int64_t i, int64_t k, bool words, double *out) {
+  sn_type type = m->k->buffers[t->buffer].type;
+  int64_t at = words ? k / 2 : k;
+  const uint8_t *p = tile_element(m, t, origin, along ? i : at, along ? at : i);
+  if (!p) return false;
+  if (words) {
+    uint32_t word, bits;
+    float v;
+    memcpy(&word, p, sizeof word);
+    bits = k % 2 ? word & 0xffff0000u : word << 16;
+    memcpy(&v, &bits, sizeof v);
+    *out = (double)v;
+  } else {
+    *out = sn_load_f64(type, p);
+  }
+  return true;
+}
+
 static void run_contract(machine *m, const sn_kcontract *c) {
-  int64_t rows = index_value(m, c->m), cols = index_value(m, c->n), terms = index_value(m, c->k);
+  bool pairs = sn_kcontract_pairs(m->k, c), a_words = pairs && m->k->buffers[c->a.buffer].type == SN_TYPE_U32;
+  int64_t rows = index_value(m, c->m), cols = index_value(m, c->n), terms = index_value(m, c->k) * (pairs ? 2 : 1);
   int64_t acc = offset_of(m, c->acc.buffer, c->acc.at), a = offset_of(m, c->a.buffer, c->a.at), b = offset_of(m, c->b.buffer, c->b.at);
   sn_type t = m->k->buffers[c->acc.buffer].type;
   for (int64_t i = 0; i < rows && m->status == SN_OK; i++) {
@@ -197,9 +217,8 @@ static void run_contract(machine *m, const sn_kcontract *c) {
       if (!to) return;
       double sum = c->accumulate ? sn_load_f64(t, to) : 0;
       for (int64_t k = 0; k < terms; k++) {
-        const uint8_t *x = tile_element(m, &c->a, a, i, k), *y = tile_element(m, &c->b, b, k, j);
-        if (!x || !y) return;
-        double u = sn_load_f64(m->k->buffers[c->a.buffer].type, x), v = sn_load_f64(m->k->buffers[c->b.buffer].type, y);
+        double u, v;
+        if (!tile_term(m, &c->a, a, 1, i, k, a_words, &u) || !tile_term(m, &c->b, b, 0, j, k, pairs, &v)) return;
         sum = t == SN_TYPE_F32 ? (double)fmaf((float)u, (float)v, (float)sum) : fma(u, v, sum);
       }
       sn_store_f64(t, to, sum);

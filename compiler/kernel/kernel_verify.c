@@ -198,6 +198,14 @@ static void check_bind(verifier *v, const sn_knode *n) {
   else v->syms[n->var] = true;
 }
 
+static bool tiles_exist(const verifier *v, const sn_kcontract *c) {
+  const int tiles[3] = {c->acc.buffer, c->a.buffer, c->b.buffer};
+  for (int i = 0; i < 3; i++) {
+    if (tiles[i] < 0 || tiles[i] >= v->k->n_buffers) return false;
+  }
+  return true;
+}
+
 static void check_contract(verifier *v, const sn_knode *n) {
   const sn_kcontract *c = n->contract;
   if (!c) {
@@ -211,6 +219,10 @@ static void check_contract(verifier *v, const sn_knode *n) {
   check_index(v, n, c->n);
   check_index(v, n, c->k);
   if (c->mr < 1 || c->nr < 1) fault(v, n, "a tile of %d x %d", c->mr, c->nr);
+  if (tiles_exist(v, c) && sn_kcontract_pairs(v->k, c)) {
+    sn_type a = v->k->buffers[c->a.buffer].type;
+    if (a != SN_TYPE_U32 && (a != SN_TYPE_BF16 || c->a.stride[1] != 1)) fault(v, n, "words of two terms times %s: it must hold words too, or be bf16 with terms side by side", sn_type_text(a));
+  }
   if (c->m && c->m->lo > c->mr) fault(v, n, "at least %lld rows in a tile of %d", (long long)c->m->lo, c->mr);
   if (c->n && c->n->lo > c->nr) fault(v, n, "at least %lld columns in a tile of %d", (long long)c->n->lo, c->nr);
 }

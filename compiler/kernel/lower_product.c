@@ -43,9 +43,35 @@ static bool measure(lowering *L, const sn_instr *dot, product *p) {
 /* Worth packing? Small products run as plain loops. */
 static bool large_enough(const product *p) { return p->m >= 4 && p->n >= 8 && p->k >= 8 && p->m * p->n * p->k >= 16384; }
 
-static bool taken_type(const product *p) {
+static bool f32_holds(sn_type t) { return t == SN_TYPE_F32 || t == SN_TYPE_F16 || t == SN_TYPE_BF16; }
+
+/* Are operands bf16, or is the program content with as much of them? */
+static bool takes_bf16(const product *p) {
+  int64_t algorithm = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM);
+  bool asked = algorithm == SN_DOT_ALGORITHM_BF16_BF16_F32 || algorithm == SN_DOT_ALGORITHM_BF16_BF16_BF16;
+  for (uint32_t k = 0; k < 2; k++) {
+    sn_type t = sn_operand_shape(p->dot, k)->type;
+    if (t != SN_TYPE_BF16 && !(asked && t == SN_TYPE_F32)) return false;
+  }
+  return true;
+}
+
+/* Sums of f64 in f64; all others in f32, rounded once at the end, of operands in f32, which holds them exactly; or in bf16 where the machine multiplies that. */
+static bool choose_types(const lowering *L, product *p) {
   sn_type a = sn_operand_shape(p->dot, 0)->type, b = sn_operand_shape(p->dot, 1)->type;
-  return a == p->type && b == p->type && (p->type == SN_TYPE_F32 || p->type == SN_TYPE_F64);
+  if (a == SN_TYPE_F64 && b == SN_TYPE_F64 && p->type == SN_TYPE_F64) return true;
+  if (!f32_holds(a) || !f32_holds(b) || !f32_holds(p->type)) return false;
+  p->type = SN_TYPE_F32;
+  p->pairs = L->target && L->target->bf16_dot && takes_bf16(p);
+  return true;
+}
+
+const sn_ix *product_steps(lowering *L, const product *p, const sn_ix *terms) {
+  return p->pairs ? sn_ix_div(L->k->ix, sn_ix_add(L->k->ix, terms, lower_const(L, 1)), 2) : terms;
+}
+
+const sn_ix *product_term(lowering *L, const product *p, const sn_ix *k0, const sn_ix *step) {
+  return sn_ix_add(L->k->ix, k0, p->pairs ? sn_ix_mul(L->k->ix, step, lower_const(L, 2)) : step);
 }
 
 /* ---- indices ---- */
@@ -81,12 +107,14 @@ static int add(lowering *L, sn_kmemory memory, sn_type t, int rank, const int64_
 }
 
 static void add_buffers(lowering *L, product *p) {
-  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, p->shared_rhs ? p->k : p->kc, p->nr}, strip[3] = {1, p->kc, p->rhs_pitch};
-  if (p->shared_rhs) p->rhs_work = add(L, SN_KMEM_WORK, p->type, 3, panel, "rhs");
-  else if (!p->rhs_in_place) p->rhs_scratch = add(L, SN_KMEM_SCRATCH, p->type, 3, p->rhs_pitch ? strip : panel, "rhs");
+  int64_t terms = p->shared_rhs ? p->k : p->kc, steps = p->pairs ? (terms + 1) / 2 : terms;
+  int64_t panel[3] = {p->shared_rhs ? p->n_panels * p->batch : 1, steps, p->nr}, strip[3] = {1, p->kc, p->rhs_pitch};
+  sn_type step = p->pairs ? SN_TYPE_U32 : p->type;
+  if (p->shared_rhs) p->rhs_work = add(L, SN_KMEM_WORK, step, 3, panel, "rhs");
+  else if (!p->rhs_in_place) p->rhs_scratch = add(L, SN_KMEM_SCRATCH, step, 3, p->rhs_pitch ? strip : panel, "rhs");
   int64_t columns[3] = {p->tiles, p->lhs_pitch, p->mr}, rows[3] = {p->tiles, p->mr, p->lhs_pitch}, lhs_strip[3] = {1, p->kc, p->lhs_pitch};
   const int64_t *lhs = p->lhs == PRODUCT_ROWS ? rows : p->lhs == PRODUCT_STRIP ? lhs_strip : columns;
-  p->lhs_scratch = p->lhs == PRODUCT_IN_PLACE ? -1 : add(L, SN_KMEM_SCRATCH, p->type, 3, lhs, "lhs");
+  p->lhs_scratch = p->lhs == PRODUCT_IN_PLACE ? -1 : add(L, SN_KMEM_SCRATCH, p->lhs == PRODUCT_ROWS ? product_packed(p) : step, 3, lhs, "lhs");
   /* One block of terms: a single tile, used again and again. Several: the sums of the whole block of rows and columns, tile by tile. */
   int64_t sums[4] = {p->k_blocks > 1 ? p->panels : 1, p->k_blocks > 1 ? p->tiles : 1, p->mr, p->nr};
   p->acc = add(L, SN_KMEM_SCRATCH, p->type, 4, sums, "sums");
@@ -106,7 +134,7 @@ static bool rhs_tile(lowering *L, const product *p, const product_item *it, cons
     return product_operand_at(L, p, 1, it->b, column, k0, &buffer, at);
   }
   at[0] = p->shared_rhs && !p->rhs_pitch ? sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), panel) : zero;
-  at[1] = p->shared_rhs ? k0 : zero;
+  at[1] = p->shared_rhs ? product_steps(L, p, k0) : zero;
   at[2] = p->rhs_pitch ? sn_ix_mul(x, jp, lower_const(L, p->nr)) : zero;
   c->b = (sn_ktile){p->shared_rhs ? p->rhs_work : p->rhs_scratch, at, {p->rhs_pitch ? p->rhs_pitch : p->nr, 1}};
   return true;
@@ -121,7 +149,7 @@ static void contract_tile(lowering *L, const product *p, const product_item *it,
   c.n = lower_const(L, p->nr);
   if (!rhs_tile(L, p, it, jp, k0, b_at, &c)) return;
   c.m = lower_const(L, p->mr);
-  c.k = n_k;
+  c.k = product_steps(L, p, n_k);
   c.mr = (int)p->mr;
   c.nr = (int)p->nr;
   c.accumulate = !first;
@@ -245,6 +273,7 @@ static void epilogue(lowering *L, const product *p, const product_item *it, cons
   const sn_ix *tile[4] = {p->k_blocks > 1 ? jp : lower_const(L, 0), p->k_blocks > 1 ? ip : lower_const(L, 0), tile_i, j};
   product_result_index(L, p, it->b, sn_ix_add(x, row0, i), sn_ix_add(x, col0, j), idx);
   sn_kvalue *sum = p->empty ? sn_kb_const_f64(&L->b, p->type, 0) : sn_kb_load(&L->b, p->acc, tile, 0, NULL, NULL);
+  if (sum && p->type != p->dot->shape->type) sum = sn_kb_elt(&L->b, SN_OP_CONVERT, p->dot->shape->type, 1, &sum);
   lower_remember(L, p->dot, 0, idx, sum);
   for (int k = 0; k < L->n_outputs && sum; k++) {
     if (!product_forward_index(L, p, L->outputs[k], idx, out)) {
@@ -309,7 +338,7 @@ static void item_phase(lowering *L, const product *p) {
   grid[p->n_batch + 1] = p->n_blocks;
   sn_kphase *phase = lower_phase(L, p->n_batch + 2, grid);
   if (!phase) return;
-  phase->cost = (int64_t)(2e-2 * (double)(p->tiles * p->mr) * (double)(p->panels * p->nr) * (double)p->k);
+  phase->cost = (int64_t)((p->pairs ? 1e-2 : 2e-2) * (double)(p->tiles * p->mr) * (double)(p->panels * p->nr) * (double)p->k);
   product_item_at(L, p, NULL, &it);
   const sn_ix *kc = lower_const(L, p->kc);
   if (p->k_blocks == 1) {
@@ -353,8 +382,9 @@ void product_emit(lowering *L, product *p) {
 
 bool lower_product(lowering *L, const sn_instr *dot) {
   product p;
-  if (!measure(L, dot, &p) || !large_enough(&p) || (!taken_type(&p) && !lower_on_gpu(L)) || !product_applies(L, &p)) return false;
+  if (!measure(L, dot, &p) || !large_enough(&p) || !product_applies(L, &p)) return false;
   if (lower_on_gpu(L)) return lower_gpu_product(L, &p);
+  if (!choose_types(L, &p)) return false;
   product_emit(L, &p);
   return true;
 }

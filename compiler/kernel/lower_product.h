@@ -36,6 +36,7 @@ typedef struct product {
   int lhs_buffer;
   sn_type type;                     /* of the sums */
   bool empty;                       /* there are no terms: sums are zero */
+  bool pairs;                       /* two terms of bf16 a multiply-add: panels of rhs and columns of lhs hold words of two, rows of lhs bf16 */
   int rhs_work, rhs_scratch, lhs_scratch, acc;
   uint32_t first_id, n_ids, *steps; /* of the body's instructions, by id: find_steps */
 } product;
@@ -60,6 +61,12 @@ bool product_forward_index(lowering *L, const product *p, const sn_instr *to, co
 /* Ops that keep elements in number and value, and one step of that walk: at[] is where the operand's element lies, then where i's does. False: i moves elements otherwise. */
 bool product_renames(const sn_instr *i);
 bool product_forward_step(lowering *L, const sn_instr *i, const sn_ix **at);
+
+/* Of the elements that are multiplied. */
+static inline sn_type product_packed(const product *p) { return p->pairs ? SN_TYPE_BF16 : p->type; }
+/* A count or place of terms as one of what a panel holds of a column: the same, or words of two. */
+const sn_ix *product_steps(lowering *L, const product *p, const sn_ix *terms);
+const sn_ix *product_term(lowering *L, const product *p, const sn_ix *k0, const sn_ix *step); /* the first term of a step of the block from k0 on */
 
 /* lower_product_tile.c: all sizes, from mr to lhs_pitch. */
 void product_choose_tile(lowering *L, product *p);

@@ -104,6 +104,36 @@ bool product_find_operand(lowering *L, const product *p, uint32_t operand, int *
   return sn_ix_add(x, sums[1], sn_ix_add(x, sn_ix_mul(x, outer, sn_ix_const(x, *step)), sn_ix_mul(x, k, sn_ix_const(x, *term)))) == sums[0];
 }
 
+/* ---- elements as they are multiplied ---- */
+
+static void guard(lowering *L, const sn_ix *e, int64_t n) { L->guards[L->n_guards++] = (sn_ix_guard){e, 0, n - 1}; }
+
+static sn_kvalue *as_type(lowering *L, sn_kvalue *v, sn_type t) { return v && v->type != t ? sn_kb_elt(&L->b, SN_OP_CONVERT, t, 1, &v) : v; }
+
+/* Element (outer, k) of an operand; zero for the term that makes an odd number of them even. */
+static sn_kvalue *packed_term(lowering *L, const product *p, uint32_t operand, const product_item *it, const sn_ix *outer, const sn_ix *k) {
+  const sn_ix *at[SN_MAX_RANK], *zero = lower_const(L, 0);
+  int before = L->n_guards;
+  sn_kvalue *v = NULL;
+  if (k->hi >= p->k) guard(L, k, p->k);
+  if (product_operand_index(L, p, operand, it->b, operand ? zero : outer, operand ? outer : zero, k, at)) v = as_type(L, lower_value(L, product_side(p, operand), 0, at), product_packed(p));
+  if (v && L->n_guards > before) v = lower_select(L, lower_guard_value(L, 1, &L->guards[before]), v, sn_kb_const_f64(&L->b, v->type, 0));
+  L->n_guards = before;
+  return v;
+}
+
+/* The term k, or a word of terms k and k + 1. */
+static sn_kvalue *packed_step(lowering *L, const product *p, uint32_t operand, const product_item *it, const sn_ix *outer, const sn_ix *k) {
+  sn_kvalue *half[2];
+  if (!p->pairs) return packed_term(L, p, operand, it, outer, k);
+  for (int i = 0; i < 2; i++) {
+    sn_kvalue *v = packed_term(L, p, operand, it, outer, sn_ix_add(L->k->ix, k, lower_const(L, i)));
+    half[i] = as_type(L, v ? sn_kb_elt(&L->b, SN_OP_BITCAST_CONVERT, SN_TYPE_U16, 1, &v) : NULL, SN_TYPE_U32);
+  }
+  sn_kvalue *up[2] = {half[1], sn_kb_const_i64(&L->b, SN_TYPE_U32, 16)}, *both[2] = {half[0], sn_kb_elt(&L->b, SN_OP_SHIFT_LEFT, SN_TYPE_U32, 2, up)};
+  return sn_kb_elt(&L->b, SN_OP_OR, SN_TYPE_U32, 2, both);
+}
+
 /* ---- lhs ---- */
 
 /* First row of tile ip. The last tile begins early enough to be full: it computes rows of its neighbour once more, which nobody looks at. */
@@ -130,15 +160,13 @@ bool product_lhs_tile(lowering *L, const product *p, const product_item *it, con
   return true;
 }
 
-/* One element to lhs_scratch, zero beyond the last row. */
+/* One element to lhs_scratch, of any value beyond the last row: nobody reads what comes of it. k: a term of a row, or a step of a column. */
 static void store_lhs(lowering *L, const product *p, const product_item *it, const sn_ix *ip, const sn_ix *i, const sn_ix *k, const sn_ix *k0) {
-  const sn_ix *at[SN_MAX_RANK], *row = sn_ix_add(L->k->ix, product_tile_row(L, p, it, ip), i);
+  const sn_ix *row = sn_ix_add(L->k->ix, product_tile_row(L, p, it, ip), i), *rows[3] = {ip, i, k}, *columns[3] = {ip, k, i};
   int before = L->n_guards;
-  if (p->m < p->mr) L->guards[L->n_guards++] = (sn_ix_guard){row, 0, p->m - 1};
-  if (product_operand_index(L, p, 0, it->b, row, lower_const(L, 0), sn_ix_add(L->k->ix, k0, k), at)) {
-    const sn_ix *rows[3] = {ip, i, k}, *columns[3] = {ip, k, i};
-    sn_kb_store(&L->b, p->lhs_scratch, p->lhs == PRODUCT_ROWS ? rows : columns, 0, NULL, lower_value(L, product_side(p, 0), 0, at));
-  }
+  if (p->m < p->mr) guard(L, row, p->m);
+  if (p->lhs == PRODUCT_ROWS) sn_kb_store(&L->b, p->lhs_scratch, rows, 0, NULL, packed_term(L, p, 0, it, row, sn_ix_add(L->k->ix, k0, k)));
+  else sn_kb_store(&L->b, p->lhs_scratch, columns, 0, NULL, packed_step(L, p, 0, it, row, product_term(L, p, k0, k)));
   L->n_guards = before;
 }
 
@@ -147,10 +175,11 @@ void product_pack_lhs(lowering *L, const product *p, const product_item *it, con
   sn_knode *outer, *middle, *lane;
   const sn_ix *zero = lower_const(L, 0), *mr = lower_const(L, p->mr);
   bool rows = p->lhs == PRODUCT_ROWS;
-  const sn_ix *a = lower_for(L, SN_KLOOP_SEQ, 0, zero, rows ? it->n_tiles : n_k, 1, 0, NULL, NULL, &outer);
+  const sn_ix *steps = product_steps(L, p, n_k), *terms = p->pairs ? sn_ix_mul(L->k->ix, steps, lower_const(L, 2)) : n_k;
+  const sn_ix *a = lower_for(L, SN_KLOOP_SEQ, 0, zero, rows ? it->n_tiles : steps, 1, 0, NULL, NULL, &outer);
   const sn_ix *b = a ? lower_for(L, SN_KLOOP_SEQ, 0, zero, rows ? mr : it->n_tiles, 1, 0, NULL, NULL, &middle) : NULL;
-  if (b && !rows) product_prefetch_ahead(L, p, 0, it, product_tile_row(L, p, it, b), sn_ix_add(L->k->ix, k0, a), p->mr);
-  const sn_ix *c = b ? lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, p->type), zero, rows ? n_k : mr, 1, 0, NULL, NULL, &lane) : NULL;
+  if (b && !rows) product_prefetch_ahead(L, p, 0, it, product_tile_row(L, p, it, b), product_term(L, p, k0, a), p->mr);
+  const sn_ix *c = b ? lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, p->type), zero, rows ? terms : mr, 1, 0, NULL, NULL, &lane) : NULL;
   if (!c) return;
   if (rows) store_lhs(L, p, it, a, b, c, k0);
   else store_lhs(L, p, it, b, c, a, k0);
@@ -161,20 +190,14 @@ void product_pack_lhs(lowering *L, const product *p, const product_item *it, con
 
 /* ---- rhs ---- */
 
-/* to[slot][row][j] = rhs at (k, column): zero where the matrix has ended. */
+/* to[slot][row][j] = rhs at (k, column), or a word of terms: zero where the matrix has ended. */
 static void store_rhs(lowering *L, const product *p, int to, const product_item *it, const sn_ix *slot, const sn_ix *row, const sn_ix *j, const sn_ix *k, const sn_ix *column) {
-  const sn_ix *at[SN_MAX_RANK];
+  const sn_ix *where[3] = {slot, row, j};
   int before = L->n_guards;
-  if (p->n % p->nr && column->hi >= p->n) L->guards[L->n_guards++] = (sn_ix_guard){column, 0, p->n - 1};
-  if (product_operand_index(L, p, 1, it->b, lower_const(L, 0), column, k, at)) {
-    sn_kvalue *v = lower_value(L, product_side(p, 1), 0, at);
-    if (v && L->n_guards > before) {
-      sn_kvalue *xs[3] = {lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, p->type, 0)};
-      v = sn_kb_elt(&L->b, SN_OP_SELECT, p->type, 3, xs);
-    }
-    const sn_ix *where[3] = {slot, row, j};
-    sn_kb_store(&L->b, to, where, 0, NULL, v);
-  }
+  if (p->n % p->nr && column->hi >= p->n) guard(L, column, p->n);
+  sn_kvalue *v = packed_step(L, p, 1, it, column, k);
+  if (v && L->n_guards > before) v = lower_select(L, lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, v->type, 0));
+  sn_kb_store(&L->b, to, where, 0, NULL, v);
   L->n_guards = before;
 }
 
@@ -191,24 +214,24 @@ static void copy_rhs(lowering *L, const product *p, int to, const product_item *
 void product_pack_rhs(lowering *L, const product *p, int to, const product_item *it, const sn_ix *k0, const sn_ix *n_k) {
   sn_ix_context *x = L->k->ix;
   sn_knode *outer, *middle, *lane;
-  const sn_ix *zero = lower_const(L, 0), *nr = lower_const(L, p->nr), *slots = zero, *rows = zero;
-  const sn_ix *a = lower_for(L, SN_KLOOP_SEQ, 0, zero, p->rhs_along_k ? it->n_panels : n_k, 1, 0, NULL, NULL, &outer);
+  const sn_ix *zero = lower_const(L, 0), *nr = lower_const(L, p->nr), *slots = zero, *rows = zero, *steps = product_steps(L, p, n_k);
+  const sn_ix *a = lower_for(L, SN_KLOOP_SEQ, 0, zero, p->rhs_along_k ? it->n_panels : steps, 1, 0, NULL, NULL, &outer);
   if (p->shared_rhs) {
     slots = sn_ix_add(x, sn_ix_mul(x, it->flat_b, lower_const(L, p->n_panels)), it->panel0);
-    rows = k0;
+    rows = product_steps(L, p, k0);
   }
   if (a && p->rhs_plain) {
     copy_rhs(L, p, to, it, sn_ix_add(x, slots, a), rows, k0, n_k, sn_ix_mul(x, sn_ix_add(x, it->panel0, a), nr));
     lower_end(L, 0, NULL, outer);
     return;
   }
-  const sn_ix *b = a ? lower_for(L, SN_KLOOP_SEQ, 0, zero, p->rhs_along_k ? n_k : it->n_panels, 1, 0, NULL, NULL, &middle) : NULL;
+  const sn_ix *b = a ? lower_for(L, SN_KLOOP_SEQ, 0, zero, p->rhs_along_k ? steps : it->n_panels, 1, 0, NULL, NULL, &middle) : NULL;
   if (!b) return;
-  const sn_ix *panel = p->rhs_along_k ? a : b, *term = p->rhs_along_k ? b : a, *column = sn_ix_mul(x, sn_ix_add(x, it->panel0, panel), nr), *at_k = sn_ix_add(x, k0, term);
+  const sn_ix *panel = p->rhs_along_k ? a : b, *step = p->rhs_along_k ? b : a, *column = sn_ix_mul(x, sn_ix_add(x, it->panel0, panel), nr), *at_k = product_term(L, p, k0, step);
   if (!p->rhs_along_k) product_prefetch_ahead(L, p, 1, it, column, at_k, p->nr);
   const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lower_lanes(L, p->type), zero, nr, 1, 0, NULL, NULL, &lane);
   if (!j) return;
-  store_rhs(L, p, to, it, sn_ix_add(x, slots, panel), sn_ix_add(x, rows, term), j, at_k, sn_ix_add(x, column, j));
+  store_rhs(L, p, to, it, sn_ix_add(x, slots, panel), sn_ix_add(x, rows, step), j, at_k, sn_ix_add(x, column, j));
   lower_end(L, 0, NULL, lane);
   lower_end(L, 0, NULL, middle);
   lower_end(L, 0, NULL, outer);

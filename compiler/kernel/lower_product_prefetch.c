@@ -115,7 +115,7 @@ typedef struct patch {
   bool along_k; /* terms are neighbours in memory */
 } patch;
 
-static int64_t line_of(const product *p) { return 64 / (int64_t)sn_type_bytes(p->type); }
+static int64_t line_of(const product *p, uint32_t operand) { return 64 / (int64_t)sn_type_bytes(product_side(p, operand)->shape->type); }
 
 static void ask_at(lowering *L, const product *p, const product_item *it, uint32_t operand, const sn_ix *outer, const sn_ix *k, sn_kprefetch use) {
   const sn_ix *at[SN_MAX_RANK];
@@ -127,7 +127,7 @@ static void ask(lowering *L, const product *p, const product_item *it, const pat
   sn_knode *loop;
   sn_ix_context *x = L->k->ix;
   const sn_ix *i = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), lower_const(L, w->along_k ? w->outer : w->terms), 1, 0, NULL, NULL, &loop);
-  for (int64_t j = 0; i && j < (w->along_k ? w->terms : w->outer); j += line_of(p)) {
+  for (int64_t j = 0; i && j < (w->along_k ? w->terms : w->outer); j += line_of(p, w->operand)) {
     const sn_ix *along = lower_const(L, j);
     ask_at(L, p, it, w->operand, sn_ix_add(x, w->first, w->along_k ? i : along), sn_ix_add(x, w->k0, w->along_k ? along : i), SN_KPREFETCH_LATER);
   }
@@ -135,9 +135,9 @@ static void ask(lowering *L, const product *p, const product_item *it, const pat
 }
 
 /* So many of n that `parts` parts make them all; whole lines where they lie along them. */
-static int64_t part_of(const product *p, int64_t n, int64_t parts, bool along) {
-  int64_t part = (n + parts - 1) / parts;
-  return along ? (part + line_of(p) - 1) / line_of(p) * line_of(p) : part;
+static int64_t part_of(const product *p, uint32_t operand, int64_t n, int64_t parts, bool along) {
+  int64_t part = (n + parts - 1) / parts, line = line_of(p, operand);
+  return along ? (part + line - 1) / line * line : part;
 }
 
 /* The tile's part of what follows: of lhs the block of terms after this one (behind the last: the first of the thread's next item), tile (ip, jp) asking for part jp of its tile ip;
@@ -150,7 +150,7 @@ void product_prefetch_operands(lowering *L, const product *p, const product_item
   if (last) next_item(L, p, &next);
   const sn_ix *from = last ? lower_const(L, 0) : sn_ix_add(x, k0, lower_const(L, p->kc)), *panel = sn_ix_add(x, sn_ix_add(x, it->panel0, jp), lower_const(L, 1));
   bool rows = p->lhs != PRODUCT_COLUMNS;
-  int64_t terms = part_of(p, p->kc, p->panels, rows), rhs_terms = part_of(p, p->kc, p->tiles, p->rhs_along_k);
+  int64_t terms = part_of(p, 0, p->kc, p->panels, rows), rhs_terms = part_of(p, 1, p->kc, p->tiles, p->rhs_along_k);
   patch lhs = {0, product_tile_row(L, p, &next, ip), sn_ix_add(x, from, sn_ix_mul(x, jp, lower_const(L, terms))), p->mr, terms, rows};
   patch rhs = {1, sn_ix_mul(x, panel, lower_const(L, p->nr)), sn_ix_add(x, k0, sn_ix_mul(x, ip, lower_const(L, rhs_terms))), p->nr, rhs_terms, p->rhs_along_k};
   ask(L, p, &next, &lhs);
@@ -165,7 +165,7 @@ void product_prefetch_sums(lowering *L, const product *p, const sn_ix *ip, const
   if (L->b.status != SN_OK) return;
   L->b.before = contract;
   const sn_ix *i = lower_for(L, SN_KLOOP_SEQ, 0, lower_const(L, 0), lower_const(L, p->mr), 1, 0, NULL, NULL, &loop);
-  for (int64_t j = 0; i && j < p->nr; j += line_of(p)) {
+  for (int64_t j = 0; i && j < p->nr; j += 64 / (int64_t)sn_type_bytes(p->type)) {
     const sn_ix *at[4] = {jp, sn_ix_add(x, ip, lower_const(L, 1)), i, lower_const(L, j)};
     sn_kb_prefetch(&L->b, p->acc, at, SN_KPREFETCH_READ);
   }
@@ -176,7 +176,7 @@ void product_prefetch_sums(lowering *L, const product *p, const sn_ix *ip, const
 /* While a row of `n` neighbours is packed, the row a few terms on: where rows are short and far apart nothing else fetches them in time. */
 void product_prefetch_ahead(lowering *L, const product *p, uint32_t operand, const product_item *it, const sn_ix *outer, const sn_ix *k, int64_t n) {
   enum { TERMS_AHEAD = 8 };
-  for (int64_t i = 0; p->far && i < n; i += line_of(p)) {
+  for (int64_t i = 0; p->far && i < n; i += line_of(p, operand)) {
     ask_at(L, p, it, operand, sn_ix_add(L->k->ix, outer, lower_const(L, i)), sn_ix_add(L->k->ix, k, lower_const(L, TERMS_AHEAD)), SN_KPREFETCH_READ);
   }
 }

@@ -14,7 +14,7 @@ static machine machine_of(const sn_target *t) {
   return (machine){t && t->l2_bytes ? t->l2_bytes : 512 << 10, t && t->l3_bytes ? t->l3_bytes : 8 << 20, t && t->cores > 0 ? t->cores : 2};
 }
 
-static int64_t bytes_of(const product *p) { return (int64_t)sn_type_bytes(p->type); }
+static int64_t bytes_of(const product *p) { return (int64_t)sn_type_bytes(product_packed(p)); } /* of an element where it is multiplied */
 
 /* Rows of a tile, `most` or fewer: those with which the tiles of m rows take fewest vector steps a term, of which the columns' loads take about two. The last tile is full,
  * so that few rows that are no multiple (64 = 5 * 12 + 4) are better cut evenly (6 * 11). */
@@ -50,7 +50,8 @@ static bool gathers_columns(const product *p) { return p->conv && p->conv->side 
 
 static void choose_terms(product *p, const machine *m) {
   enum { MOST_TERMS = 1024, MOST_OWN_TERMS = 400, LEAST_TERMS = 256, TILES = 8, MULTIPLE = 16 };
-  p->kc = max64(64, min64(rhs_is_large(p, m) && !(p->conv && p->conv->side) ? MOST_OWN_TERMS : MOST_TERMS, m->l2 * 2 / 5 / (TILES * p->mr * bytes_of(p))));
+  int64_t most = (p->pairs ? 2 : 1) * (rhs_is_large(p, m) && !(p->conv && p->conv->side) ? MOST_OWN_TERMS : MOST_TERMS);
+  p->kc = max64(64, min64(most, m->l2 * 2 / 5 / (TILES * p->mr * bytes_of(p))));
   int64_t all_rows = m->l2 * 2 / 5 / (ceil_div(p->m, m->cores) * bytes_of(p));
   if (gathers_columns(p) && all_rows >= LEAST_TERMS) p->kc = min64(p->kc, all_rows);
   p->k_blocks = ceil_div(p->k, p->kc);
@@ -120,18 +121,22 @@ static int64_t pitch_of(int64_t n, int64_t each_bytes) {
 /* Of L1, whose other half the other operand passes through. */
 enum { MOST_LINES = 256, MOST_RHS_BYTES = 16 << 10 };
 
+static bool lies_as(const lowering *L, int buffer, sn_type t) { return L->k->buffers[buffer].type == t; }
+
 static void choose_lhs(lowering *L, product *p) {
-  bool plain = product_find_operand(L, p, 0, &p->lhs_buffer, &p->lhs_row, &p->lhs_term) && p->m >= p->mr;
-  bool rows = p->lhs_term == 1 && !rows_collide(p, p->lhs_row * bytes_of(p));
-  bool columns = !p->conv && p->lhs_row == 1 && p->lhs_term > 1 && p->n_panels == 1 && p->k <= MOST_LINES; /* read once: packing them would read and write them first */
+  int64_t step = p->pairs ? 2 : 1; /* terms of a word */
+  bool plain = product_find_operand(L, p, 0, &p->lhs_buffer, &p->lhs_row, &p->lhs_term) && p->m >= p->mr && lies_as(L, p->lhs_buffer, product_packed(p));
+  bool rows = p->lhs_term == 1 && p->lhs_row % step == 0 && p->k % step == 0 && !rows_collide(p, p->lhs_row * bytes_of(p));
+  bool columns = !p->conv && !p->pairs && p->lhs_row == 1 && p->lhs_term > 1 && p->n_panels == 1 && p->k <= MOST_LINES; /* read once: packing them would read and write them first */
   if (plain && (rows || columns)) p->lhs = PRODUCT_IN_PLACE;
   else p->lhs = p->lhs_term == 1 ? PRODUCT_ROWS : PRODUCT_COLUMNS;
-  p->lhs_pitch = pitch_of(p->kc, p->lhs == PRODUCT_ROWS ? bytes_of(p) : p->mr * bytes_of(p));
+  if (p->lhs == PRODUCT_ROWS) p->lhs_pitch = pitch_of(p->kc, bytes_of(p));
+  else p->lhs_pitch = pitch_of(p->kc / step, p->mr * bytes_of(p) * step);
 }
 
 static void choose_rhs(lowering *L, product *p) {
   enum { NEAR = 1024 }; /* rows so far apart, in bytes, are read where they lie: few pages, all sets of L1 */
-  bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &p->rhs_term), whole = p->n % p->nr == 0;
+  bool plain = product_find_operand(L, p, 1, &p->rhs_buffer, &p->rhs_column, &p->rhs_term) && !p->pairs && lies_as(L, p->rhs_buffer, p->type), whole = p->n % p->nr == 0;
   p->rhs_along_k = p->rhs_term == 1 && p->rhs_column != 1;
   p->rhs_plain = plain && p->rhs_along_k && whole;
   bool masks = L->target && L->target->vector_bytes >= 32; /* else a masked load is a branch a lane */

@@ -18,6 +18,8 @@ static const sn_target rows[] = {
      .cores = 2, .fma_gflops = 180, .memory_gbs = 20, .l1_bytes = 32 << 10, .l2_bytes = 512 << 10, .l3_bytes = 16 << 20, .launch_us = 0.3},
     {.kind = SN_TARGET_CPU, .name = "x86-64-v4", .triple = LINUX_X86, .cpu = "x86-64-v4", .features = V4, .vector_bytes = 64, .n_vector_registers = 32, .fma = true,
      .avx512 = true, .cores = 2, .fma_gflops = 330, .memory_gbs = 24, .l1_bytes = 48 << 10, .l2_bytes = 1280 << 10, .l3_bytes = 32 << 20, .launch_us = 0.3},
+    {.kind = SN_TARGET_CPU, .name = "znver4", .triple = LINUX_X86, .cpu = "znver4", .features = V4 ",+avx512bf16", .vector_bytes = 64, .n_vector_registers = 32, .fma = true,
+     .avx512 = true, .bf16_dot = true, .cores = 2, .fma_gflops = 236, .memory_gbs = 30, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .launch_us = 0.3},
     {.kind = SN_TARGET_CPU, .name = "aarch64", .triple = "aarch64-unknown-linux-gnu", .cpu = "generic", .features = "+neon", .vector_bytes = 16, .n_vector_registers = 32,
      .fma = true, .cores = 4, .fma_gflops = 150, .memory_gbs = 40, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .launch_us = 0.3},
     {.kind = SN_TARGET_CUDA, .name = "sm_80", .vector_bytes = 16, .n_vector_registers = 255, .fma = true, .cores = 108, .fma_gflops = 19500, .memory_gbs = 1555,
@@ -44,7 +46,7 @@ static const sn_target *find_row(const char *name) {
 #define SN_FEATURE_ROWS(row)                                                                                                            \
   row("sse3") row("ssse3") row("sse4.1") row("sse4.2") row("popcnt") row("avx") row("avx2") row("fma") row("bmi") row("bmi2")           \
       row("avx512f") row("avx512bw") row("avx512cd") row("avx512dq") row("avx512vl") row("avx512vnni") row("avx512vbmi")                \
-          row("avx512vbmi2") row("avx512bitalg") row("avx512vpopcntdq") row("gfni")
+          row("avx512vbmi2") row("avx512bitalg") row("avx512vpopcntdq") row("avx512bf16") row("gfni")
 
 static const char *native_features(sn_arena *a) {
   const char *text = "+cx16";
@@ -109,6 +111,7 @@ static sn_status native(sn_diag *d, sn_arena *a, sn_target *out) {
   out->name = "native";
   out->features = native_features(a);
   if (!out->features) return sn_out_of_memory(d, 1);
+  out->bf16_dot = out->avx512 && strstr(out->features, "+avx512bf16");
   out->cores = sn_cpu_count();
   out->fma_gflops = base->fma_gflops / base->cores * out->cores;
   native_caches(out);
@@ -195,6 +198,6 @@ sn_status sn_target_find(sn_diag *d, sn_arena *a, const char *name, sn_target *o
   sn_status s = sn_error(d, SN_NOWHERE, SN_ERR_NAME, "'%s' is neither a target nor a machine description", name);
   const char *near = sn_nearest(name, names, N_ROWS + 1);
   if (near) sn_hint(d, "did you mean '%s'?", near);
-  else sn_hint(d, "targets: native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_89, sm_90a, or a file");
+  else sn_hint(d, "targets: native, x86-64-v2, x86-64-v3, x86-64-v4, znver4, aarch64, sm_80, sm_89, sm_90a, or a file");
   return s;
 }

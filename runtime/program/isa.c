@@ -8,7 +8,7 @@
 #define SN_ISA_ROWS(row)                                                                                                    \
   row("sse2") row("sse3") row("ssse3") row("sse4.1") row("sse4.2") row("popcnt") row("avx") row("avx2") row("fma") row("bmi") \
       row("bmi2") row("avx512f") row("avx512dq") row("avx512bw") row("avx512vl") row("avx512cd") row("avx512vnni")          \
-          row("avx512vbmi") row("avx512vbmi2") row("avx512bitalg") row("avx512vpopcntdq") row("gfni")
+          row("avx512vbmi") row("avx512vbmi2") row("avx512bitalg") row("avx512vpopcntdq") row("avx512bf16") row("gfni")
 
 /* Features that the compiler's test does not know by name: every processor with the second has the first. */
 static const struct {

@@ -101,7 +101,9 @@ typedef struct sn_ktile {
 } sn_ktile;
 
 /* One product step: m x n x k with m <= mr, n <= nr (compile-time tile, what the emitter unrolls), m, n, k run-time expressions.
- * Accumulates in acc's type in the order k = 0, 1, … with one fma a term for f32/f64 (rounded once), as the target's atom otherwise (`algorithm`). */
+ * Accumulates in acc's type in the order k = 0, 1, … with one fma a term for f32/f64 (rounded once), as the target's atom otherwise (`algorithm`).
+ * Under an acc of f32, a b of u32 holds words of two terms in bf16, the first in the low half, and k counts words: a holds words too, or is bf16 with terms side by
+ * side. A target's instruction for that may add the two products of a word in either order or before they meet acc, and takes subnormal numbers for zero. */
 typedef struct sn_kcontract {
   sn_ktile acc, a, b;        /* acc[i,j], a[i,k], b[k,j]: stride[0] for the first index, stride[1] for the second */
   const sn_ix *m, *n, *k;
@@ -166,6 +168,11 @@ typedef struct sn_kernel {
   int n_vars, n_syms;        /* DIM and SYM numbers in use (over all phases) */
   uint32_t n_values;
 } sn_kernel;
+
+/* Does it multiply words of two terms? */
+static inline bool sn_kcontract_pairs(const sn_kernel *k, const sn_kcontract *c) {
+  return k->buffers[c->acc.buffer].type == SN_TYPE_F32 && k->buffers[c->b.buffer].type == SN_TYPE_U32;
+}
 
 /* ---- building; NULL when memory lacks, NULL in gives NULL out -------------------------------------------------------- */
 

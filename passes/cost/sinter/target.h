@@ -19,6 +19,7 @@ typedef struct sn_target {
   int vector_bytes;        /* 16, 32, 64 */
   int n_vector_registers;
   bool fma, avx512, amx;
+  bool bf16_dot;           /* a lane of f32 sums takes two products of bf16 at once (AVX512_BF16) */
   int cores;               /* CPU: cores used; CUDA: SMs */
   double fma_gflops;       /* f32, all cores */
   double memory_gbs;       /* all cores */
@@ -29,7 +30,7 @@ typedef struct sn_target {
   int sm_threads, sm_blocks; /* CUDA: most that a multiprocessor holds at once */
 } sn_target;
 
-/* `name`: "native" (by CPUID), "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "sm_80", "sm_89", "sm_90a", or a description file's path.
+/* `name`: "native" (by CPUID), "x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "aarch64", "sm_80", "sm_89", "sm_90a", or a description file's path.
  * SINTER_MACHINE=FILE overrides figures for native. Strings live in `a`. */
 SN_NODISCARD sn_status sn_target_find(sn_diag *d, sn_arena *a, const char *name, sn_target *out);
 

@@ -135,6 +135,63 @@ START_TEST(s32_by_plain_loops) {
 }
 END_TEST
 
+/* Words of two terms: whole numbers, so that every order of adding them gives the same. */
+enum { WORDS = 19 };
+static uint32_t wa[WORDS * MR], wb[WORDS * NR];
+static uint16_t ha[MR * 2 * WORDS];
+
+static uint16_t bf16_of(int v) {
+  uint16_t h;
+  sn_store_f64(SN_TYPE_BF16, &h, v);
+  return h;
+}
+
+static void fill_words(void) {
+  for (int i = 0; i < MR * NR; i++) want[i] = acc[i] = (float)(i % 50);
+  for (int k = 0; k < 2 * WORDS; k++) {
+    for (int i = 0; i < MR; i++) {
+      uint16_t h = ha[i * 2 * WORDS + k] = bf16_of((k * 13 + i * 7) % 29 - 14);
+      wa[k / 2 * MR + i] = k % 2 ? wa[k / 2 * MR + i] | (uint32_t)h << 16 : h;
+    }
+    for (int j = 0; j < NR; j++) {
+      uint16_t h = bf16_of((k * 5 + j * 11) % 23 - 11);
+      wb[k / 2 * NR + j] = k % 2 ? wb[k / 2 * NR + j] | (uint32_t)h << 16 : h;
+    }
+    for (int i = 0; i < MR; i++) {
+      for (int j = 0; j < NR; j++) want[i * NR + j] += (float)(((k * 13 + i * 7) % 29 - 14) * ((k * 5 + j * 11) % 23 - 11));
+    }
+  }
+}
+
+static void check_words(void *ctx, const char *target) {
+  (void)ctx;
+  for (int i = 0; i < MR * NR; i++) ck_assert_msg(acc[i] == want[i], "%s: [%d, %d] is %g, not %g", target, i / NR, i % NR, (double)acc[i], (double)want[i]);
+  fill_words();
+}
+
+START_TEST(bf16_words) {
+  built t;
+  bool rows = _i == 1;
+  int64_t one = 1;
+  fill_words();
+  built_begin(&t, "contract");
+  int ca = rows ? built_buffer2(&t, SN_KMEM_IN, SN_TYPE_BF16, MR, 2 * WORDS) : built_buffer2(&t, SN_KMEM_IN, SN_TYPE_U32, WORDS, MR);
+  int cb = built_buffer2(&t, SN_KMEM_IN, SN_TYPE_U32, WORDS, NR), cc = built_buffer2(&t, SN_KMEM_INOUT, SN_TYPE_F32, MR, NR);
+  built_phase(&t, 1, &one);
+  const sn_ix *zero[2] = {built_const(&t, 0), built_const(&t, 0)};
+  sn_kcontract c = {.acc = {cc, zero, {NR, 1}}, .a = {ca, zero, {rows ? 2 * WORDS : 1, rows ? 1 : MR}}, .b = {cb, zero, {NR, 1}}, .mr = MR, .nr = NR, .accumulate = true};
+  c.m = built_const(&t, MR);
+  c.n = built_const(&t, NR);
+  c.k = built_const(&t, WORDS);
+  sn_kb_contract(&t.b, &c);
+  void *args[3] = {rows ? (void *)ha : wa, wb, acc};
+  ck_assert_int_eq(sn_kernel_eval(NULL, t.k, args), SN_OK);
+  check_words(NULL, "evaluator");
+  built_run(&t, args, check_words, NULL);
+  built_end(&t);
+}
+END_TEST
+
 TCase *case_contract(void) {
   TCase *c = tcase_create("contract");
   int n = sizeof shapes / sizeof shapes[0];
@@ -142,5 +199,6 @@ TCase *case_contract(void) {
   tcase_add_loop_test(c, f32_tiles, 0, n);
   tcase_add_loop_test(c, f64_tiles, 0, n);
   tcase_add_test(c, s32_by_plain_loops);
+  tcase_add_loop_test(c, bf16_words, 0, 2);
   return c;
 }
