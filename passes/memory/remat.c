@@ -270,19 +270,20 @@ static sn_status copy_slice(rematerialiser *r, const sn_instr *fusion, int leaf,
 }
 
 /* Name, kind and hero as fusion gives them. */
-static sn_status mark_kind(sn_instr *fusion) {
-  const char *kind = "loop";
+static sn_status mark_kind(sn_instr *fusion, const sn_instr *like) {
   sn_instr *hero = fusion->called[0]->root;
+  int n_dots = 0;
   SN_FOR_INSTRS(i, fusion->called[0]) {
-    if (i->op != SN_OP_DOT && (i->op != SN_OP_REDUCE || hero->op == SN_OP_DOT)) continue;
-    hero = i;
-    kind = i->op == SN_OP_DOT ? "product" : "rows";
+    n_dots += i->op == SN_OP_DOT;
+    if (i->op == SN_OP_DOT || (i->op == SN_OP_REDUCE && hero->op != SN_OP_DOT)) hero = i;
   }
+  sn_hero is = hero->op == SN_OP_DOT ? SN_HERO_PRODUCT : hero->op == SN_OP_REDUCE ? SN_HERO_ROWS : SN_HERO_LOOP;
+  if (n_dots > 1 && sn_hero_of(like) == SN_HERO_ATTENTION) is = SN_HERO_ATTENTION; /* scores and what comes of them: no other template takes two products */
   char name[64], text[160];
   snprintf(name, sizeof name, "hero_%s", sn_opcode_text(hero->op));
   SN_TRY(sn_instr_set_name(hero, name));
-  snprintf(text, sizeof text, "{\"sinter\":{\"version\":1,\"hero\":\"%s\",\"kind\":\"%s\"}}", hero->name, kind);
-  int64_t form = hero->op == SN_OP_DOT ? SN_FUSION_KIND_OUTPUT : hero->op == SN_OP_REDUCE ? SN_FUSION_KIND_INPUT : SN_FUSION_KIND_LOOP;
+  snprintf(text, sizeof text, "{\"sinter\":{\"version\":1,\"hero\":\"%s\",\"kind\":\"%s\"}}", hero->name, sn_heroes[is].text);
+  int64_t form = is == SN_HERO_ATTENTION ? SN_FUSION_KIND_CUSTOM : is == SN_HERO_PRODUCT ? SN_FUSION_KIND_OUTPUT : is == SN_HERO_ROWS ? SN_FUSION_KIND_INPUT : SN_FUSION_KIND_LOOP;
   SN_TRY(sn_instr_set_attr(fusion, sn_attr_int(SN_ATTR_KIND, form)));
   return sn_instr_set_backend_config(fusion, text, false);
 }
@@ -302,7 +303,7 @@ static sn_status make_fusion(rematerialiser *r, const sn_instr *like, sn_computa
   spec.loc = like->loc;
   SN_TRY(sn_instr_create(r->pc->diag, r->m->entry, &spec, out));
   sn_instr_move_before(*out, r->l.instrs[reader]);
-  SN_TRY(mark_kind(*out));
+  SN_TRY(mark_kind(*out, like));
   return sn_instr_set_frontend(*out, "sinter.remat", "chosen");
 }
 
