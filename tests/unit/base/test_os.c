@@ -353,6 +353,36 @@ START_TEST(cpu_quota) {
 }
 END_TEST
 
+/* Files that grow: what was there stays; a page of one can be marked, which shows among the process's mappings. */
+START_TEST(file_appends_and_marks) {
+  char *text, line[1024];
+  size_t n;
+  bool marked = false;
+  const char *path = in_scratch("grows");
+  ck_assert_int_eq(sn_file_append(NULL, path, "one\n", 4), SN_OK);
+  ck_assert_int_eq(sn_file_append(NULL, path, "", 0), SN_OK);
+  ck_assert_int_eq(sn_file_append(NULL, path, "two\n", 4), SN_OK);
+  ck_assert_int_eq(sn_file_read(NULL, path, &text, &n), SN_OK);
+  ck_assert_str_eq(text, "one\ntwo\n");
+  sn_free(text);
+  ck_assert_int_eq(sn_file_mark(NULL, path), SN_OK);
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f)) marked |= strstr(line, "/grows") && strstr(line, " r-xp ");
+  if (f) {
+    fclose(f);
+    ck_assert(marked);
+  }
+  sn_diag *d;
+  ck_assert_int_eq(sn_diag_create(&d), SN_OK);
+  ck_assert_int_eq(sn_file_append(d, in_scratch("none/grows"), "x", 1), SN_ERR_IO);
+  ck_assert_int_eq(sn_file_mark(d, in_scratch("none/grows")), SN_ERR_IO);
+  ck_assert_uint_eq(sn_diag_count(d, SN_ERROR), 2);
+  ck_assert_int_eq(sn_file_append(d, "/dev/full", "x", 1), SN_ERR_IO);
+  sn_diag_destroy(d);
+  ck_assert_int_eq(sn_process_id(), getpid());
+}
+END_TEST
+
 START_TEST(clock_and_environment) {
   double a = sn_time(), b = sn_time();
   ck_assert_double_le(a, b);
@@ -380,6 +410,7 @@ TCase *case_os(void) {
   tcase_add_test(c, pages_are_zeroed);
   tcase_add_test(c, code_runs_once_sealed);
   tcase_add_test(c, libraries_open);
+  tcase_add_test(c, file_appends_and_marks);
   tcase_add_test(c, cpu_quota);
   tcase_add_test(c, clock_and_environment);
   return c;
