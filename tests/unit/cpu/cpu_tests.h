@@ -32,6 +32,5 @@ TCase *case_control(void);
 TCase *case_contract(void);
 TCase *case_copy(void);
 TCase *case_math(void);
-TCase *case_debug(void);
 
 #endif

@@ -97,7 +97,6 @@ int main(void) {
   suite_add_tcase(s, case_copy());
   suite_add_tcase(s, case_control());
   suite_add_tcase(s, case_math());
-  suite_add_tcase(s, case_debug());
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);
   int failed = srunner_ntests_failed(r);

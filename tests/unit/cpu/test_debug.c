@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* SINTER_JIT_DUMP: the jitdump file as perf's specification has it, its lines against the HLO text and against what llvm-dwarfdump reads in the objects. */
+#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu_tests.h"
 #include "sinter/compiler.h"
 #include "sinter/text.h"
 
@@ -189,11 +189,17 @@ START_TEST(objects_have_line_tables) {
 }
 END_TEST
 
-TCase *case_debug(void) {
+int main(void) {
+  Suite *s = suite_create("jit-dump");
   TCase *c = tcase_create("debug");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, jit_dump_is_as_specified);
   tcase_add_test(c, jit_dump_grows_with_each_compile);
   tcase_add_test(c, objects_have_line_tables);
-  return c;
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
