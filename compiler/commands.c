@@ -74,7 +74,7 @@ static sn_status kernel_command(compile *c, const sn_instr *i) {
   for (int leaf = 0; leaf < leaves; leaf++) SN_TRY(slice_of(c, i, leaf, &slices[at++]));
   place_work(c, k, (int)at, slices, at);
   for (uint32_t s = 0; s < m->n_slices; s++) m->bytes += slices[s].bytes;
-  return SN_OK;
+  return sn_compile_library(c, i, m);
 }
 
 static sn_status copy_command(compile *c, const sn_instr *i) {

@@ -200,7 +200,7 @@ static sn_status compile_module(compile *c, sn_program **out, sn_compile_report 
   r->total_s = sn_time() - t0;
   r->n_distinct = c->n_kernels;
   r->n_commands = c->n_commands;
-  for (uint32_t i = 0; i < c->n_commands; i++) r->n_kernels += c->commands[i].kind == SN_COMMAND_KERNEL;
+  for (uint32_t i = 0; i < c->n_commands; i++) r->n_kernels += c->commands[i].kind == SN_COMMAND_KERNEL || c->commands[i].kind == SN_COMMAND_LIBRARY;
   r->arena_bytes = c->plan.arena_bytes + c->work_bytes;
   if (keep) {
     sn_str text = {0};

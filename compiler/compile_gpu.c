@@ -97,7 +97,8 @@ static char *cache_report(const compile *c, const sn_cache *cache, sn_gpu_kernel
 
 /* ---- the program's tables ---- */
 
-static sn_status kernel_row(compile *c, const sn_kernel *k, const sn_gpu_kernel *g, sn_program_kernel *to) {
+static sn_status kernel_row(compile *c, uint32_t number, const sn_gpu_kernel *g, sn_program_kernel *to) {
+  const sn_kernel *k = c->kernels[number];
   sn_program_phase *phases = SN_NEW_N(c->arena, sn_program_phase, g->n_phases + 1);
   if (!phases) return sn_out_of_memory(c->d, sizeof *phases);
   for (int f = 0; f < g->n_phases; f++) {
@@ -111,6 +112,8 @@ static sn_status kernel_row(compile *c, const sn_kernel *k, const sn_gpu_kernel 
     phases[f].n_tickets = from->n_tickets;
     if (from->scratch_bytes > to->scratch_bytes) to->scratch_bytes = from->scratch_bytes;
   }
+  int64_t workspace = sn_compile_library_workspace(c, number);
+  if (workspace > to->scratch_bytes) to->scratch_bytes = workspace;
   to->name = k->name;
   to->n_phases = g->n_phases;
   to->phases = phases;
@@ -135,7 +138,7 @@ static int64_t place_modules(uint32_t n, sn_gpu_kernel *const *all, sn_program_k
 static sn_status make_program(compile *c, sn_gpu_kernel *const *all, sn_program **out, sn_compile_report *r) {
   sn_program_kernel *rows = SN_NEW_N(c->arena, sn_program_kernel, c->n_kernels + 1);
   if (!rows) return sn_out_of_memory(c->d, c->n_kernels * sizeof *rows);
-  for (uint32_t i = 0; i < c->n_kernels; i++) SN_TRY(kernel_row(c, c->kernels[i], all[i], &rows[i]));
+  for (uint32_t i = 0; i < c->n_kernels; i++) SN_TRY(kernel_row(c, i, all[i], &rows[i]));
   int64_t bytes = place_modules(c->n_kernels, all, rows);
   uint8_t *code = sn_arena_zero(c->arena, (size_t)bytes + 1, 1);
   if (!code) return sn_out_of_memory(c->d, (size_t)bytes);

@@ -67,6 +67,9 @@ sn_status sn_compile_program(compile *c, const sn_program_kernel *kernels, const
 sn_status sn_compile_gpu(compile *c, sn_program **out, sn_compile_report *r);
 /* Behind the passes: products that are to run in tf32 are marked so, by their `algorithm`. */
 sn_status sn_compile_precision(compile *c);
+/* CUDA targets: a kernel's command becomes a library's where that is taken to be faster, or an option says so (library_gpu.c); bytes that its call may use. */
+sn_status sn_compile_library(compile *c, const sn_instr *i, sn_command *m);
+int64_t sn_compile_library_workspace(const compile *c, uint32_t kernel);
 /* The modelled step as a table, for sn_free. */
 struct sn_gpu_kernel;
 sn_status sn_compile_model_gpu(compile *c, struct sn_gpu_kernel *const *all, char **out);

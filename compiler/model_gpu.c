@@ -28,7 +28,7 @@ static int longest_first(const void *a, const void *b) {
 
 static int64_t times_run(const compile *c, uint32_t kernel) {
   int64_t n = 0;
-  for (uint32_t i = 0; i < c->n_commands; i++) n += c->commands[i].kind == SN_COMMAND_KERNEL && c->commands[i].kernel == kernel;
+  for (uint32_t i = 0; i < c->n_commands; i++) n += (c->commands[i].kind == SN_COMMAND_KERNEL || c->commands[i].kind == SN_COMMAND_LIBRARY) && c->commands[i].kernel == kernel;
   return n;
 }
 

@@ -97,6 +97,9 @@ void sn_pass_remark(sn_pass_ctx *pc, sn_verdict v, sn_reason reason, const sn_in
 
 /* ---- printing ---- */
 
+/* What comes behind the passes makes remarks as "code". */
+static const char *maker(const sn_remark *r) { return r->pass < SN_PASS_COUNT ? sn_passes[r->pass].text : "code"; }
+
 static const char *verdict_text(sn_verdict v) { return v == SN_DONE ? "done" : v == SN_REFUSED ? "refused" : "info"; }
 
 static void print_number(sn_str *to, double v) {
@@ -105,7 +108,7 @@ static void print_number(sn_str *to, double v) {
 }
 
 void sn_remark_print(sn_str *to, const sn_remark *r) {
-  sn_str_printf(to, "%s: %s:", sn_passes[r->pass].text, verdict_text(r->verdict));
+  sn_str_printf(to, "%s: %s:", maker(r), verdict_text(r->verdict));
   if (r->subject) sn_str_printf(to, " %s", r->subject);
   if (r->object) sn_str_printf(to, " into %s", r->object);
   sn_str_printf(to, "%s %s", r->subject ? ":" : "", sn_reason_text(r->reason));
@@ -135,7 +138,7 @@ static void json_field(sn_str *to, const char *name, const char *value) {
 }
 
 void sn_remark_print_json(sn_str *to, const sn_remark *r) {
-  sn_str_printf(to, "{\"pass\": \"%s\", \"verdict\": \"%s\", \"reason\": \"%s\"", sn_passes[r->pass].text, verdict_text(r->verdict), sn_reason_text(r->reason));
+  sn_str_printf(to, "{\"pass\": \"%s\", \"verdict\": \"%s\", \"reason\": \"%s\"", maker(r), verdict_text(r->verdict), sn_reason_text(r->reason));
   json_field(to, "subject", r->subject);
   json_field(to, "object", r->object);
   json_field(to, "file", r->loc.file);

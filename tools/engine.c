@@ -12,6 +12,7 @@ const sn_option sn_options_engine[] = {
     {"device", 0, SN_OPT_CHOICE, "cpu|cuda", "cpu", "where it runs; cuda: an NVIDIA device, through libcuda.so.1 or SINTER_LIBCUDA", 0, 0},
     {"target", 0, SN_OPT_TEXT, "NAME", NULL, "what it is compiled for: native, x86-64-v3, sm_90a, … (default: the machine or device at hand)", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
+    {"library", 0, SN_OPT_CHOICE, "auto|none|cublaslt", "auto", "who multiplies on a GPU where nothing is fused with a product: cuBLASLt where it is taken to be faster, never, wherever it can", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to use; 0: SINTER_THREADS, else every CPU of this process. Results do not depend on it", 0, 1024},
     {NULL, 0, SN_OPT_FLAG, NULL, NULL, NULL, 0, 0}};
 
@@ -74,6 +75,7 @@ void sn_runnable_finish(sn_runnable *r) {
 void sn_engine_setup_from_options(const sn_options *o, sn_engine_setup *setup) {
   setup->device = sn_opt_text(o, "device");
   setup->precision = sn_opt_text(o, "precision");
+  setup->library = sn_opt_text(o, "library");
   setup->target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : NULL;
 }
 

@@ -13,6 +13,7 @@ typedef struct sn_engine_setup {
   bool probe;       /* sn_probe shows its values */
   uint64_t seed;    /* of the module's own random state (`rng`) */
   const char *device; /* "cpu" (or NULL), "cuda" */
+  const char *library;   /* "auto" (or NULL), "none", "cublaslt" */
   const char *precision; /* "program" (or NULL), "tf32" */
   const char *target; /* NULL: this machine's, or its device's */
   const sn_pass_options *passes; /* for engines that compile; NULL: the defaults. Only read by prepare. */

@@ -179,6 +179,7 @@ static sn_status prepare(sn_diag *d, const sn_engine_setup *setup, const sn_modu
   o.passes.stepwise = setup->stepwise;
   o.target = setup->target;
   o.precision = setup->precision;
+  o.library = setup->library;
   if (!setup->target) SN_TRY(device_target(d, setup->device, target, sizeof target, &o.target));
   SN_TRY(sn_compile(d, m, &o, &program, NULL));
   return bind(d, setup, program, out);

@@ -24,7 +24,7 @@ sn_status sn_program_signature(sn_diag *d, const sn_program *p, sn_module **out)
 }
 
 sn_status sn_program_check_options(sn_diag *d, const sn_options *o) {
-  static const char *const of_modules[] = {"entry", "passes", "pipeline", "trace", "stop-at-nan", "replicas", "partitions", "tolerances", "target", "precision", "opt-level", "numeric",
+  static const char *const of_modules[] = {"entry", "passes", "pipeline", "trace", "stop-at-nan", "replicas", "partitions", "tolerances", "target", "precision", "library", "opt-level", "numeric",
                                            "layout", "attention", "memory-limit", "limit", "disable-pass", "stop-after", "verify-each", "time-passes", "remarks", "why-not-fused"};
   for (size_t i = 0; i < sizeof of_modules / sizeof *of_modules; i++) {
     if (sn_opt_given(o, of_modules[i])) return sn_error(d, SN_NOWHERE, SN_ERR_USAGE, "--%s is for modules: %s was compiled already", of_modules[i], sn_opt_operand(o, 0));

@@ -16,6 +16,7 @@ static const sn_option own[] = {
     {"engine", 0, SN_OPT_CHOICE, "op-by-op|fused", "fused", "with one kernel an op, or fused", 0, 0},
     {"target", 0, SN_OPT_TEXT, "NAME", NULL, "native, x86-64-v3, sm_80, sm_89, sm_90a, … (default: native; sm_90a for cuda, ptx, cubin, resources and model), or a file that describes a machine, as passes/cost/machines has them", 0, 0},
     {"precision", 0, SN_OPT_CHOICE, "program|tf32", "program", "f32 products that ask for nothing: as they are, or on a GPU's tensor cores in tf32", 0, 0},
+    {"library", 0, SN_OPT_CHOICE, "auto|none|cublaslt", "auto", "who multiplies on a GPU where nothing is fused with a product: cuBLASLt where it is taken to be faster, never, wherever it can", 0, 0},
     {"memory", 0, SN_OPT_FLAG, NULL, NULL, "print the plan to stderr: sizes, who owns the peak, what donation would save", 0, 0},
     {"threads", 0, SN_OPT_INT, "N", "0", "threads to compile on; 0: SINTER_THREADS, else every CPU of this process", 0, 1024},
     {"cache-why", 0, SN_OPT_FLAG, NULL, NULL, "say whether SINTER_CACHE_DIR had the code (for a GPU: of each kernel), and why not", 0, 0},
@@ -106,6 +107,7 @@ static sn_status compile(sn_diag *d, const sn_options *o, const sn_pass_setup *s
   c.engine = sn_opt_text(o, "engine");
   c.target = sn_opt_given(o, "target") ? sn_opt_text(o, "target") : is_one_of(sn_opt_text(o, "emit"), cuda) ? "sm_90a" : NULL;
   c.precision = sn_opt_text(o, "precision");
+  c.library = sn_opt_text(o, "library");
   c.keep_texts = !is_one_of(sn_opt_text(o, "emit"), without_texts);
   c.standalone = sn_opt_flag(o, "standalone");
   bool object = strcmp(sn_opt_text(o, "emit"), "obj") == 0 || strcmp(sn_opt_text(o, "emit"), "so") == 0;

@@ -16,6 +16,7 @@ typedef struct sn_compile_options {
   const char *target;       /* sn_target_find's names; NULL: native */
   int opt_level;            /* default 2 */
   const char *precision;    /* "program" (default, or NULL): f32 products are f32 unless the program asks otherwise; "tf32": those that ask for nothing run on a GPU's tensor cores */
+  const char *library;      /* products alone on a GPU by cuBLASLt: "auto" (default, or NULL) where it is taken to be faster, "none", "cublaslt" wherever it can */
   sn_pass_options passes;   /* numeric, layout, memory limit, remarks, … (target, pool, opt_level are filled in) */
   sn_pool *pool;            /* compile on it; may be NULL */
   const char *dump_to;      /* every stage as files in a folder of its own below this one, of a compile that fails those it got to; NULL: SINTER_DUMP_TO */

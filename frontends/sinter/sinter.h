@@ -8,6 +8,7 @@
 #include "sinter/imports.h"
 #include "sinter/program.h"
 #include "sinter/device.h"
+#include "sinter/library.h"
 #include "sinter/files.h"
 #include "sinter/build.h"
 #include "sinter/ir.h"

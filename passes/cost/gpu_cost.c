@@ -31,6 +31,17 @@ static const gpu_rate rates[] = {
 #undef SN_GPU_RATE
 };
 
+typedef struct gpu_library {
+  const char *target;
+  double share, read;
+} gpu_library;
+
+static const gpu_library libraries[] = {
+#define SN_GPU_LIBRARY(target, share, read) {target, share, read},
+#include "sinter/gpu_rates.def"
+#undef SN_GPU_LIBRARY
+};
+
 /* A block begins with nothing in its tiles and ends by storing them; other blocks of the multiprocessor work meanwhile, if it holds any. */
 static const double BLOCK_US = 1.0;
 
@@ -60,13 +71,14 @@ double sn_gpu_tile_share(bool tensor, int rows, int columns) {
   return tiles[0].tensor; /* of another template: as the smallest */
 }
 
-static double peak(const sn_target *t, const sn_gpu_problem *p) { /* operations a microsecond */
+static double peak(const sn_target *t, const sn_gpu_problem *p, double share) { /* operations a microsecond */
   double fma = (t->fma_gflops > 0 ? t->fma_gflops : 10000) * 1e3;
-  if (p->tensor && t->tensor_tflops > 0) return sn_gpu_tensor_rate(t, 0, p->operand_bytes);
+  if (p->tensor && t->tensor_tflops > 0) return sn_gpu_tensor_rate(t, share, p->operand_bytes);
   return p->wide ? fma / 2 : fma;
 }
 
-static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *tile, int64_t n_splits, sn_gpu_product_schedule *s) {
+/* library NULL: our template. */
+static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *tile, int64_t n_splits, const gpu_library *library, sn_gpu_product_schedule *s) {
   int64_t cores = t->cores > 0 ? t->cores : 100;
   double each = p->wide ? 8 : 4, operand = p->operand_bytes ? p->operand_bytes : each, share = p->tensor ? tile->tensor : tile->fma, rate = t->memory_gbs > 0 ? t->memory_gbs * 1e3 : 1e6;
   memset(s, 0, sizeof *s);
@@ -79,8 +91,8 @@ static void cost(const sn_target *t, const sn_gpu_problem *p, const gpu_tile *ti
   s->waves = ceil_div(s->blocks, cores);
   double useful = (double)p->batch * (double)p->m * (double)p->n, area = (double)tile->rows * (double)tile->columns, result = useful * each;
   s->fill = useful * (double)s->n_splits / ((double)(s->waves * cores) * area);
-  s->maths_us = (double)s->waves * 2 * area * (double)s->split / (peak(t, p) * share / (double)cores) + BLOCK_US * (double)ceil_div(s->waves, tile->resident);
-  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * operand / sn_gpu_cache_rate(t);
+  s->maths_us = (double)s->waves * 2 * area * (double)s->split / (peak(t, p, library ? library->share : 0) * share / (double)cores) + BLOCK_US * (double)ceil_div(s->waves, tile->resident);
+  s->cache_us = (double)s->blocks * (double)s->split * (tile->rows + tile->columns) * operand / sn_gpu_cache_rate(t) * (library ? library->read : 1);
   s->memory_us = ((double)p->batch * (double)p->k * (double)(p->m + p->n) * operand + result) / (rate * sn_heroes[SN_HERO_PRODUCT].memory);
   double longest = s->maths_us > s->cache_us ? s->maths_us : s->cache_us;
   s->us = longest > s->memory_us ? longest : s->memory_us;
@@ -99,23 +111,35 @@ static bool applies(const sn_gpu_problem *p, const gpu_tile *tile) {
   return p->tensor || (tile->fma > 0 && (!p->wide || tile->rows * tile->columns <= 64 * 64));
 }
 
-void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_product_schedule *out) {
+static void choose(const sn_target *t, const sn_gpu_problem *p, const gpu_library *library, sn_gpu_product_schedule *out) {
   sn_gpu_product_schedule one;
   memset(out, 0, sizeof *out);
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
     if (!applies(p, &tiles[i])) continue;
     for (int64_t n = 1; n <= most_splits(p); n++) {
-      cost(t, p, &tiles[i], n, &one);
+      cost(t, p, &tiles[i], n, library, &one);
       if (out->rows == 0 || one.us < out->us) *out = one;
     }
   }
 }
 
+void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_product_schedule *out) { choose(t, p, NULL, out); }
+
 bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, int columns, int64_t n_splits, sn_gpu_product_schedule *out) {
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
     if (tiles[i].rows != rows || tiles[i].columns != columns || !applies(p, &tiles[i])) continue;
-    cost(t, p, &tiles[i], n_splits, out);
+    cost(t, p, &tiles[i], n_splits, NULL, out);
     return true;
   }
   return false;
+}
+
+double sn_gpu_library_us(const sn_target *t, const sn_gpu_problem *p) {
+  sn_gpu_product_schedule s;
+  const gpu_library *l = &libraries[0];
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+    if (t->name && strcmp(t->name, libraries[i].target) == 0) l = &libraries[i];
+  }
+  choose(t, p, l, &s);
+  return s.us;
 }

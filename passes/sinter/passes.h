@@ -47,7 +47,7 @@ typedef enum sn_verdict { SN_DONE, SN_REFUSED, SN_INFO } sn_verdict;
 /* Numbers that decided, by name: {"saves_us", 3.1}. */
 typedef struct sn_number { const char *name; double value; } sn_number;
 typedef struct sn_remark {
-  sn_pass_id pass;
+  sn_pass_id pass;              /* SN_PASS_COUNT: the compiler, behind the passes */
   sn_verdict verdict;
   sn_reason reason;
   const char *subject, *object; /* instruction names; object may be NULL */

@@ -210,6 +210,7 @@ static void get_constants(reader *r, sn_program *p, const sn_image_header *h) {
 
 static uint32_t least_slices(const sn_program *p, const sn_command *c) {
   switch (c->kind) {
+    case SN_COMMAND_LIBRARY:
     case SN_COMMAND_KERNEL: return (uint32_t)p->kernels[c->kernel].n_buffers;
     case SN_COMMAND_COPY: return 2;
     case SN_COMMAND_FILL:
@@ -229,7 +230,7 @@ static void check_slices(reader *r, const sn_program *p, const sn_command *c) {
 
 static void check_command(reader *r, const sn_program *p, const sn_command *c) {
   if (c->kind >= SN_COMMAND_COUNT) corrupt(r, "an unknown command");
-  else if (c->kind == SN_COMMAND_KERNEL && c->kernel >= p->n_kernels) corrupt(r, "a command calls a kernel that is not there");
+  else if ((c->kind == SN_COMMAND_KERNEL || c->kind == SN_COMMAND_LIBRARY) && c->kernel >= p->n_kernels) corrupt(r, "a command calls a kernel that is not there");
   else if (c->n_slices < least_slices(p, c)) corrupt(r, "a command has too few buffers");
   else if (c->kind == SN_COMMAND_WHILE && (c->n_ranges != 2 || c->slices[0].bytes < 1)) corrupt(r, "a loop is malformed");
   else if (c->kind == SN_COMMAND_CONDITIONAL && (c->n_ranges == 0 || c->slices[0].bytes < (c->index_is_pred ? 1 : 4))) corrupt(r, "a conditional is malformed");

@@ -26,8 +26,9 @@ static void print_slices(sn_str *to, const sn_command *c) {
 static void print_command(sn_str *to, const sn_program *p, uint32_t i) {
   const sn_command *c = &p->commands[i];
   sn_str_printf(to, "  %4u %s", i, commands[c->kind]);
-  if (c->kind == SN_COMMAND_KERNEL) sn_str_printf(to, " %s", p->kernels[c->kernel].name ? p->kernels[c->kernel].name : "");
+  if (c->kind == SN_COMMAND_KERNEL || c->kind == SN_COMMAND_LIBRARY) sn_str_printf(to, " %s", p->kernels[c->kernel].name ? p->kernels[c->kernel].name : "");
   if (c->target) sn_str_printf(to, " %s", c->target);
+  if (c->kind == SN_COMMAND_LIBRARY && c->config) sn_str_printf(to, " {%s}", c->config);
   print_slices(to, c);
   for (uint32_t k = 0; k < c->n_ranges; k++) sn_str_printf(to, " [%u,+%u)", c->ranges[k].first, c->ranges[k].n);
   if (c->name) sn_str_printf(to, "  # %s", c->name);

@@ -37,15 +37,17 @@
   EMU_RESULT(900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing")           \
   EMU_RESULT(901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture")
 
-enum { EMU_INVALID_VALUE = 1, EMU_NOT_INITIALIZED = 3, EMU_INVALID_DEVICE = 101, EMU_INVALID_CONTEXT = 201, EMU_DEVICE_LOST = 214, EMU_INVALID_HANDLE = 400, EMU_NOT_FOUND = 500,
+enum { EMU_INVALID_VALUE = 1, EMU_NOT_INITIALIZED = 3, EMU_INVALID_DEVICE = 101, EMU_INVALID_CONTEXT = 201, EMU_DEVICE_LOST = 214, EMU_INVALID_HANDLE = 400, EMU_NOT_FOUND = 500, EMU_ILLEGAL_ADDRESS = 700,
        EMU_OUT_OF_RESOURCES = 701, EMU_NOT_SUPPORTED = 801, EMU_CAPTURE_UNSUPPORTED = 900 };
 
 /* One thing that a stream does. */
 typedef struct emu_work {
-  enum { EMU_WORK_KERNEL, EMU_WORK_COPY, EMU_WORK_FILL } kind;
+  enum { EMU_WORK_KERNEL, EMU_WORK_COPY, EMU_WORK_FILL, EMU_WORK_HOST } kind;
   emu_function *function;
   uint32_t grid[3], block[3], shared;
   uint8_t *params;
+  size_t param_bytes;
+  bool (*host)(const void *params); /* false: an access outside allocations */
   uint64_t to, from, n; /* addresses: of the device, or of the host where the flags say so */
   bool to_host, from_host;
   uint32_t pattern, pattern_bytes;
@@ -85,6 +87,10 @@ bool emu_work_copy(emu_work *to, const emu_work *from);
 /* driver_report.c */
 void emu_report_keep(const emu_function *f);
 void emu_report_write(void);
+
+/* For the stand-ins of libraries that put work of their own on streams; `params` are copied. */
+SN_API cu_result sn_emu_enqueue(cu_stream stream, bool (*run)(const void *params), const void *params, size_t bytes);
+SN_API uint8_t *sn_emu_memory(uint64_t at, uint64_t bytes, bool writes); /* within `run`; NULL: not in one allocation */
 
 /* For tests, found by dlsym. */
 SN_API const char *sn_emu_fault(void);            /* what went wrong last; "" */

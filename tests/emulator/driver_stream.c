@@ -52,6 +52,7 @@ static cu_result run_fill(const emu_work *w) {
 
 cu_result emu_run_work(const emu_work *w) {
   if (emu_the_driver.sticky) return emu_the_driver.sticky;
+  if (w->kind == EMU_WORK_HOST) return w->host(w->params) ? CU_OK : fault(EMU_ILLEGAL_ADDRESS, "a library's call reaches outside allocations");
   return w->kind == EMU_WORK_KERNEL ? run_kernel(w) : w->kind == EMU_WORK_COPY ? run_copy(w) : run_fill(w);
 }
 
@@ -60,7 +61,7 @@ void emu_work_finish(emu_work *w) { sn_free(w->params); }
 bool emu_work_copy(emu_work *to, const emu_work *from) {
   *to = *from;
   if (!from->params) return true;
-  size_t bytes = from->function->param_bytes + 8u;
+  size_t bytes = from->function ? from->function->param_bytes + 8u : from->param_bytes;
   to->params = sn_alloc(bytes);
   if (to->params) memcpy(to->params, from->params, bytes);
   return to->params != NULL;
@@ -88,6 +89,21 @@ static cu_result enqueue(cu_stream stream, const emu_work *w) {
   if (r == CU_OK) r = emu_enqueue(stream, w);
   emu_unlock();
   return r;
+}
+
+SN_API cu_result sn_emu_enqueue(cu_stream stream, bool (*run)(const void *params), const void *params, size_t bytes) {
+  emu_work w = {.kind = EMU_WORK_HOST, .host = run, .params = sn_alloc(bytes), .param_bytes = bytes};
+  if (!w.params) return CU_OUT_OF_MEMORY;
+  memcpy(w.params, params, bytes);
+  cu_result r = enqueue(stream, &w);
+  sn_free(w.params);
+  return r;
+}
+
+SN_API uint8_t *sn_emu_memory(uint64_t at, uint64_t bytes, bool writes) {
+  uint8_t *host = emu_memory_at(at, bytes), *shadow = host && writes ? emu_memory_shadow(host) : NULL;
+  if (shadow) memset(shadow, 1, bytes);
+  return host;
 }
 
 /* ---- memory ---- */

@@ -33,6 +33,9 @@ void sn_gpu_choose_product(const sn_target *t, const sn_gpu_problem *p, sn_gpu_p
 /* What one given tile and number of splits takes. false: no such tile for this problem. */
 bool sn_gpu_cost_product(const sn_target *t, const sn_gpu_problem *p, int rows, int columns, int64_t n_splits, sn_gpu_product_schedule *out);
 
+/* What cuBLASLt is taken to need for it, by the shares of gpu_rates.def. */
+double sn_gpu_library_us(const sn_target *t, const sn_gpu_problem *p);
+
 /* Rates, a microsecond: operations of tensor cores on operands of 4 bytes (tf32) or 2 (share 0: gpu_rates.def's), bytes of L2. Share of them that products of a tile reach. */
 double sn_gpu_tensor_rate(const sn_target *t, double share, int operand_bytes);
 double sn_gpu_cache_rate(const sn_target *t);

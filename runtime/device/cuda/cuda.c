@@ -47,6 +47,7 @@ static sn_status make(sn_diag *d, cuda_state *c) {
   for (int i = 0; i < 2 && r == CU_OK; i++) r = c->api.event_create(&c->events[i], 0);
   if (r != CU_OK) return sn_cuda_error(d, &c->api, r, NULL, "making a stream");
   SN_TRY(sn_cuda_load_modules(d, c));
+  SN_TRY(sn_cuda_open_library(d, c));
   return sn_cuda_make_memory(d, c);
 }
 
@@ -63,7 +64,8 @@ static void leave(cuda_state *c) {
 
 static bool needs_host(const sn_program *p) {
   for (uint32_t i = 0; i < p->n_commands; i++) {
-    if (p->commands[i].kind != SN_COMMAND_KERNEL && p->commands[i].kind != SN_COMMAND_COPY && p->commands[i].kind != SN_COMMAND_FILL) return true;
+    sn_command_kind k = p->commands[i].kind;
+    if (k != SN_COMMAND_KERNEL && k != SN_COMMAND_LIBRARY && k != SN_COMMAND_COPY && k != SN_COMMAND_FILL) return true;
   }
   return false;
 }
@@ -90,6 +92,7 @@ static void cuda_destroy(void *state) {
     release_device_objects(c);
     leave(c);
   }
+  sn_cuda_close_library(c);
   if (c->context) c->api.primary_release(c->device);
   for (uint32_t k = 0; c->kernels && k < c->program->n_kernels; k++) sn_free(c->kernels[k].functions);
   sn_free(c->kernels);

@@ -7,6 +7,7 @@
 
 #include "cuda_api.h"
 #include "program_internal.h"
+#include "sinter/library.h"
 
 typedef struct cuda_kernel {
   cu_module module;
@@ -35,6 +36,8 @@ typedef struct cuda_state {
   void **staged;          /* those buffers */
   cu_graph_exec graph;    /* the whole step, once it has run; NULL: commands that the host must look at stand in it */
   cu_event events[2];
+  sn_cublaslt *library;   /* NULL: not there, or not needed */
+  const sn_cublaslt_product **products; /* by command; NULL: its kernel runs */
   bool control;           /* the host comes in between: loops, branches, foreign calls */
   bool waits;             /* after each command: profiles, SINTER_CUDA_SYNC */
   atomic_bool cancelled;
@@ -43,6 +46,11 @@ typedef struct cuda_state {
 /* cuda_load.c */
 sn_status sn_cuda_load_modules(sn_diag *d, cuda_state *c);
 sn_status sn_cuda_make_memory(sn_diag *d, cuda_state *c);
+
+/* cuda_library.c */
+sn_status sn_cuda_open_library(sn_diag *d, cuda_state *c); /* and makes the program's calls ready; without it all is well too */
+sn_status sn_cuda_run_library(sn_diag *d, cuda_state *c, const sn_command *m, const cu_address *at); /* at: of its slices */
+void sn_cuda_close_library(cuda_state *c);
 
 /* cuda_run.c */
 bool sn_cuda_is_foreign(const sn_command *m); /* run by the host, on copies */

@@ -25,6 +25,7 @@ static sn_status run_kernel(sn_diag *d, cuda_state *c, const sn_command *m) {
     c->buffers[i] = address(c, &m->slices[i]);
     c->pointers[i] = &c->buffers[i];
   }
+  if (m->kind == SN_COMMAND_LIBRARY && c->products && c->products[m - c->program->commands]) return sn_cuda_run_library(d, c, m, c->buffers);
   c->buffers[m->n_slices] = c->scratch;
   c->buffers[m->n_slices + 1] = c->tickets;
   for (int f = 0; f < k->n_phases; f++) {
@@ -121,6 +122,7 @@ static sn_status run_foreign(sn_diag *d, cuda_state *c, const sn_command *m) {
 
 static sn_status run_command(sn_diag *d, cuda_state *c, const sn_command *m) {
   switch (m->kind) {
+    case SN_COMMAND_LIBRARY:
     case SN_COMMAND_KERNEL: return run_kernel(d, c, m);
     case SN_COMMAND_COPY: return run_copy(d, c, m);
     case SN_COMMAND_FILL: return run_fill(d, c, m);

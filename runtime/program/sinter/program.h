@@ -65,7 +65,7 @@ typedef enum sn_command_kind {
   SN_COMMAND_FILL,        /* slices[0] := repeat of `pattern` (bytes 1, 2, 4, 8) */
   SN_COMMAND_WHILE,       /* runs [first, first + n_condition) , then while the pred at slices[0] holds: [.. body ..], condition again */
   SN_COMMAND_CONDITIONAL, /* slices[0]: s32 index or pred (index_is_pred); ranges: one per branch */
-  SN_COMMAND_LIBRARY,     /* a row of library.def with its arguments */
+  SN_COMMAND_LIBRARY,     /* target: a row of library.def, config: its arguments; kernel, slices: a kernel that does the same, for where the library is missing */
   SN_COMMAND_CUSTOM_CALL, /* target name, slices: operands then results, shapes beside; hlo: the call as a module */
   SN_COMMAND_COLLECTIVE,  /* meets the other devices of the run */
   SN_COMMAND_INTERPRET,   /* an instruction that has no code, for a host that has an interpreter: hlo; slices and shapes as a custom call's */

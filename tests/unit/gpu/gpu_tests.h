@@ -28,5 +28,6 @@ Suite *emit_suite(void);
 Suite *nvrtc_suite(void);
 Suite *cache_suite(void);
 Suite *device_suite(void);
+Suite *library_suite(void);
 
 #endif

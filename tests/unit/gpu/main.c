@@ -39,6 +39,7 @@ int main(void) {
   srunner_add_suite(r, nvrtc_suite());
   srunner_add_suite(r, cache_suite());
   srunner_add_suite(r, device_suite());
+  srunner_add_suite(r, library_suite());
   srunner_run_all(r, CK_NORMAL);
   int failed = srunner_ntests_failed(r);
   srunner_free(r);
