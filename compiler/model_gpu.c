@@ -37,7 +37,7 @@ static sn_status fill(compile *c, sn_gpu_kernel *const *all, row *rows, int n) {
   for (uint32_t i = 0; i < c->n_kernels; i++) {
     for (int f = 0; f < all[i]->n_phases; f++, at++) {
       row *r = &rows[at];
-      if (sn_gpu_phase_work(c->arena, c->kernels[i], &all[i]->phases[f], &r->work) != SN_OK) return sn_out_of_memory(c->d, sizeof *r);
+      if (sn_gpu_phase_work(c->arena, &c->target, c->kernels[i], &all[i]->phases[f], &r->work) != SN_OK) return sn_out_of_memory(c->d, sizeof *r);
       r->phase = &all[i]->phases[f];
       r->times = times_run(c, i);
       for (int s = N_SHARES - 1; s >= 0; s--) r->us[s] = sn_gpu_phase_us(&c->target, &r->work, r->phase, shares[s], &r->bound);

@@ -20,6 +20,7 @@ typedef struct walk {
   const sn_kernel *k;
   sn_gpu_work *w;
   double *loaded, *stored; /* elements, by buffer, as often as they are touched */
+  double *read;            /* bytes, by buffer, that the launch has read so far */
 } walk;
 
 static double trips(const sn_knode *n) {
@@ -86,7 +87,8 @@ static double n_items(const sn_kphase *p) {
   return n;
 }
 
-static void phase_work(walk *x, const sn_kphase *p, double *alone) {
+/* What several phases read is read once, where half of L2 holds it meanwhile. */
+static void phase_work(walk *x, const sn_target *t, const sn_kphase *p, double *alone) {
   const sn_kernel *k = x->k;
   double moved = x->w->moved, products = x->w->products;
   memset(x->loaded, 0, (size_t)k->n_buffers * sizeof *x->loaded);
@@ -94,8 +96,11 @@ static void phase_work(walk *x, const sn_kphase *p, double *alone) {
   region(x, p->body, n_items(p));
   for (int b = 0; b < k->n_buffers; b++) {
     if (k->buffers[b].memory > SN_KMEM_WORK) continue;
-    double each = (double)sn_type_bytes(k->buffers[b].type), all = (double)sn_kbuffer_bytes(&k->buffers[b]);
-    x->w->bytes += smaller(x->loaded[b] * each, all) + smaller(x->stored[b] * each, all);
+    double each = (double)sn_type_bytes(k->buffers[b].type), all = (double)sn_kbuffer_bytes(&k->buffers[b]), read = smaller(x->loaded[b] * each, all);
+    bool kept = k->buffers[b].memory == SN_KMEM_IN && t->l2_bytes > 0 && 2 * all <= (double)t->l2_bytes;
+    x->w->bytes += kept ? larger(0, read - x->read[b]) : read;
+    x->read[b] = larger(x->read[b], read);
+    x->w->bytes += smaller(x->stored[b] * each, all);
     x->w->moved += (x->loaded[b] + x->stored[b]) * each;
   }
   if (x->w->products > products) x->w->product_items += (int64_t)n_items(p);
@@ -103,13 +108,13 @@ static void phase_work(walk *x, const sn_kphase *p, double *alone) {
   x->w->alone = larger(x->w->alone, *alone);
 }
 
-sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out) {
-  walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
+sn_status sn_gpu_phase_work(sn_arena *a, const sn_target *t, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out) {
+  walk x = {k, out, SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1), SN_NEW_N(a, double, k->n_buffers + 1)};
   double alone = 0;
   memset(out, 0, sizeof *out);
-  if (!x.loaded || !x.stored) return SN_ERR_MEMORY;
+  if (!x.loaded || !x.stored || !x.read) return SN_ERR_MEMORY;
   out->items = p->items;
-  for (int f = 0; f < p->n; f++) phase_work(&x, &k->phases[p->first + f], &alone);
+  for (int f = 0; f < p->n; f++) phase_work(&x, t, &k->phases[p->first + f], &alone);
   return SN_OK;
 }
 

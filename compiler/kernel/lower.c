@@ -105,7 +105,7 @@ static void choose(lowering *L) {
   if (dot && lower_product(L, dot)) return;
   const sn_instr *conv = find_op(L, SN_OP_CONVOLUTION);
   if (conv && lower_convolution(L, conv)) return;
-  if (lower_split_reduce(L)) return;
+  if (lower_gpu_sums(L) || lower_split_reduce(L)) return;
   lower_loops(L);
 }
 

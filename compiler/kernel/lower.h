@@ -137,8 +137,10 @@ void lower_order_buffers(lowering *L, int n_parts, const int *of);
 /* Templates: each opens its phases and stores all outputs. Those that return bool say false, with nothing emitted, where they do not apply. */
 void lower_loops(lowering *L);
 bool lower_split_reduce(lowering *L);                     /* large reductions to few elements, in two phases */
-/* What several passes over a row of s (its dimensions from `prefix` on) read is kept in shared memory; the open phase's grid names the row. */
-void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix);
+/* What several passes over a row of s (its dimensions from `prefix` on, at row_at) read is kept in shared memory. */
+void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix, const sn_ix *const *row_at);
+bool lower_gpu_sums(lowering *L);                         /* passes over rows that add up columns on the way */
+int lower_row_rank(const lowering *L, const sn_shape *s); /* of the rows of s that reductions inside give; -1: none */
 /* Results of shape s that take transposed elements one by one, on a GPU: false where there are none. */
 bool lower_gpu_transpose(lowering *L, const sn_shape *s, const bool *mine);
 bool lower_gpu_columns(lowering *L);                      /* the same on a GPU, for reductions inside a fusion too */

@@ -11,6 +11,14 @@ static bool reduces_rows(const sn_instr *i, int rank, int prefix) {
   return i->op == SN_OP_REDUCE && i->n_operands == 2 && set == all;
 }
 
+/* Over all rows: taken along with the elements (lower_gpu_sums.c). */
+static bool adds_columns(const sn_instr *i, const sn_shape *s, int prefix) {
+  sn_ints dims = sn_instr_ints(i, SN_ATTR_DIMENSIONS);
+  uint64_t set = 0;
+  for (int64_t k = 0; k < dims.n; k++) set |= UINT64_C(1) << dims.v[k];
+  return i->n_operands == 2 && set == (UINT64_C(1) << prefix) - 1 && sn_shape_equal(sn_operand_shape(i, 0), s, SN_EQ_IGNORE_TYPE);
+}
+
 /* Passes that read the row's elements of i, each at its own place: a bit each. passes: of i's users; of a reduction of rows its own bit. */
 static uint32_t passes_of(const sn_instr *i, const sn_shape *s, const uint32_t *passes, uint32_t first) {
   uint32_t all = passes[i->id - first];
@@ -34,6 +42,10 @@ static uint32_t *find_passes(const lowering *L, const sn_shape *s, int prefix, u
       passes[i->id - *first] = passes_of(i, s, passes, *first);
       continue;
     }
+    if (adds_columns(i, s, prefix)) {
+      passes[i->id - *first] = ELEMENTS;
+      continue;
+    }
     passes[i->id - *first] = reduces_rows(i, s->rank, prefix) ? next : (uint32_t)ELSEWHERE;
     if (next <= UINT32_MAX / 2) next *= 2;
   }
@@ -49,7 +61,7 @@ static bool is_source(const sn_instr *i, const sn_shape *s) {
   return i->op == SN_OP_RESHAPE || (dims.n && dims.v[dims.n - 1] == s->rank - 1);
 }
 
-static void keep_row(lowering *L, const sn_instr *i, const sn_shape *s, int prefix) {
+static void keep_row(lowering *L, const sn_instr *i, const sn_shape *s, int prefix, const sn_ix *const *row_at) {
   const sn_ix *idx[SN_MAX_RANK];
   int64_t row = 1;
   int dims[SN_MAX_RANK], n = s->rank - prefix;
@@ -61,7 +73,7 @@ static void keep_row(lowering *L, const sn_instr *i, const sn_shape *s, int pref
   int tile = sn_kernel_add_buffer(L->k, SN_KMEM_SCRATCH, i->shape->type, n, s->dims + prefix, NULL, "kept");
   if (tile < 0) L->b.status = SN_ERR_MEMORY;
   if (L->b.status != SN_OK) return;
-  for (int k = 0; k < prefix; k++) idx[k] = lower_grid(L, k);
+  for (int k = 0; k < prefix; k++) idx[k] = row_at[k];
   const sn_ix *j = lower_for(L, SN_KLOOP_VECTOR, lower_gpu_lanes(row / 2 + 1), lower_const(L, 0), lower_const(L, row), 1, 0, NULL, NULL, &node);
   if (!j) return;
   lower_delinearise(L, j, n, s->dims + prefix, idx + prefix);
@@ -70,10 +82,10 @@ static void keep_row(lowering *L, const sn_instr *i, const sn_shape *s, int pref
   lower_override(L, i, 0, tile, n, dims, NULL);
 }
 
-void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix) {
+void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix, const sn_ix *const *row_at) {
   uint32_t first;
   int64_t row = 1, bytes = 0;
-  if (!L->body || L->is_part || prefix >= s->rank) return;
+  if (!L->body || prefix >= s->rank) return;
   for (int k = prefix; k < s->rank; k++) row *= s->dims[k];
   const uint32_t *passes = find_passes(L, s, prefix, &first);
   if (!passes) L->b.status = SN_ERR_MEMORY;
@@ -81,6 +93,6 @@ void lower_gpu_keep_rows(lowering *L, const sn_shape *s, int prefix) {
     uint32_t p = passes[i->id - first];
     if (!is_source(i, s) || (p & ELSEWHERE) || !(p & (p - 1)) || bytes + row * (int64_t)sn_type_bytes(i->shape->type) > MOST_BYTES) continue;
     bytes += row * (int64_t)sn_type_bytes(i->shape->type);
-    keep_row(L, i, s, prefix);
+    keep_row(L, i, s, prefix, row_at);
   }
 }

@@ -100,7 +100,7 @@ static void write_results(lowering *L, const transposes *t, const bool *mine) {
 bool lower_gpu_transpose(lowering *L, const sn_shape *s, const bool *mine) {
   transposes t;
   memset(&t, 0, sizeof t);
-  if (L->is_part || !collect(L, s, mine, &t)) return false;
+  if (!collect(L, s, mine, &t)) return false;
   int64_t grid[SN_MAX_RANK], dims[2] = {SIDE, SIDE + 1};
   int n = 0;
   grid[n++] = (t.dims[t.p] + SIDE - 1) / SIDE;

@@ -142,7 +142,7 @@ static void gpu_rows(lowering *L, const domain *m, const bool *mine, int prefix)
   int64_t row = product_of(m->shape->dims + prefix, m->shape->rank - prefix);
   if (!lower_phase(L, prefix, m->shape->dims)) return;
   for (int k = 0; k < prefix; k++) idx[k] = lower_grid(L, k);
-  lower_gpu_keep_rows(L, m->shape, prefix);
+  lower_gpu_keep_rows(L, m->shape, prefix, idx);
   store_prefix(L, m, prefix, idx, mine);
   if (prefix == m->shape->rank) {
     store_outputs(L, m->shape, idx, mine);
@@ -218,7 +218,7 @@ static bool reduces_last(const sn_instr *i) {
 static const sn_shape *result_leaf(const sn_instr *i) { return sn_shape_is_tuple(i->shape) ? i->shape->elements[0] : i->shape; }
 
 /* Rank of the rows that reductions inside give: the longest prefix of s's dimensions that some reduction of the last dimension has as its result. -1: none. */
-static int row_rank(const lowering *L, const sn_shape *s) {
+int lower_row_rank(const lowering *L, const sn_shape *s) {
   int best = -1;
   if (!L->body) return reduces_last(L->root) ? s->rank : -1;
   SN_FOR_INSTRS(i, L->body) {
@@ -251,7 +251,7 @@ static void domain_of(const lowering *L, const sn_shape *s, domain *m, int *pref
   m->shape = s;
   m->rank = s->rank;
   if (s->rank) memcpy(m->dims, s->dims, (size_t)s->rank * sizeof *s->dims);
-  *prefix = row_rank(L, s);
+  *prefix = lower_row_rank(L, s);
   if (lower_on_gpu(L) && *prefix >= 0 && longest_row(L) < SN_SHORT_ROW) *prefix = -1; /* a thread reduces it alone */
   m->flat = *prefix < 0 && s->rank > 0 && is_flat(L, s);
   if (m->flat) {

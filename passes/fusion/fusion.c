@@ -8,6 +8,7 @@ static sn_status fuse_computation(sn_pass_ctx *pc, sn_computation *c, uint32_t *
   f.pc = pc;
   f.c = c;
   f.position = position;
+  sn_fusion_hoist_sums(&f);
   SN_FOR_INSTRS(i, c) position[i->id] = f.n++;
   sn_cost_rates(pc->target, &f.rates);
   SN_TRY(sn_fusion_facts(&f));

@@ -75,6 +75,7 @@ struct fu_group {
   int64_t rows, row_length; /* with has_rows */
   int64_t elements, work_elements; /* of the anchor; the most that any member is computed for */
   int n_work, n_free, n_inputs, n_prologue, n_side, n_results;
+  int n_sums;               /* of its columns, beside its elements */
   uint32_t n, cap;
   fu_member *members;       /* from the last to the first; none: absorbed by another group */
   uint32_t n_leaves;
@@ -118,6 +119,15 @@ bool sn_fusion_leading_dims(const sn_instr *broadcast); /* does the operand keep
 /* ---- groups.c ---- */
 
 SN_NODISCARD sn_status sn_fusion_groups(fu_state *f);
+bool sn_fusion_read_behind(const fu_state *f, const fu_group *g, uint32_t at); /* all that read `at` stand behind the anchor of g */
+enum { FU_MOST_INPUTS = 60 };
+
+/* ---- side_sums.c ---- */
+
+/* Sums of columns stand as early as they can: in front of groups that could take them along. Before positions are given. */
+void sn_fusion_hoist_sums(fu_state *f);
+/* The group that reads all that the sum at `at` is made of, row by row, and may add up its columns meanwhile; NULL: none. */
+fu_group *sn_fusion_host_of_sum(const fu_state *f, uint32_t at);
 
 /* ---- horizontal.c ---- */
 

@@ -19,7 +19,7 @@ static const double SCALAR_US = 0.02; /* each item of a kernel computes it again
 enum {
   MAX_WORK = 256,       /* instructions of a body that do something */
   MAX_FREE = 512,
-  MAX_INPUTS = 60,
+  MAX_INPUTS = FU_MOST_INPUTS,
   MAX_DEPTH = 300,      /* the lowering recurses from a result to its operands */
   MAX_SIDE = 4,         /* operations repeated for each row */
   SMALL_ELEMENTS = 16384, /* repeating work is cheaper than one more command below this */
@@ -68,7 +68,7 @@ static fu_level operand_level(const fu_state *f, const fu_group *g, const fu_fac
     case SN_OP_GATHER:
     case SN_OP_DYNAMIC_SLICE: return FU_SIDE;
     case SN_OP_CONCATENATE: return x->i->n_operands > 3 || l != FU_FULL ? FU_SIDE : FU_MOVED;
-    case SN_OP_REDUCE: return x->cls == FU_ROW || g->columns ? FU_FULL : FU_MOVED;
+    case SN_OP_REDUCE: return x->cls == FU_ROW || x->cls == FU_COLUMNS ? FU_FULL : FU_MOVED;
     case SN_OP_DOT:
     case SN_OP_CONVOLUTION: return g->product ? FU_FULL : FU_SIDE;
     case SN_OP_REDUCE_WINDOW: return FU_SIDE;
@@ -367,8 +367,7 @@ static bool same_reduction(const sn_instr *a, const sn_instr *b) {
   return x.n == y.n && memcmp(x.v, y.v, (size_t)x.n * sizeof *x.v) == 0 && sn_shape_equal(sn_operand_shape(a, 0), sn_operand_shape(b, 0), SN_EQ_IGNORE_TYPE);
 }
 
-/* All that read `at` stand behind the anchor of g. */
-static bool read_behind(const fu_state *f, const fu_group *g, uint32_t at) {
+bool sn_fusion_read_behind(const fu_state *f, const fu_group *g, uint32_t at) {
   if (f->needed[at] != FU_NONE && f->needed[at] <= g->anchor) return false;
   for (const fu_want *w = f->wants[at]; w; w = w->next) {
     if (w->group->anchor <= g->anchor) return false;
@@ -389,11 +388,17 @@ static bool shares_leaf(const fu_fact *a, const fu_fact *b) {
 static sn_status place_columns(fu_state *f, uint32_t at) {
   const fu_fact *x = &f->facts[at];
   int seen = 0;
+  fu_group *host = sn_fusion_host_of_sum(f, at);
+  if (host && sn_pass_may(f->pc)) {
+    remark(f, SN_DONE, SN_REASON_SHARED, at, host, 0, NULL);
+    host->n_sums++;
+    return join(f, host, at, NULL, true);
+  }
   for (fu_group *g = f->groups; g && seen < RECENT_COLUMNS && x->elements > SMALL_ELEMENTS / 1024; g = g->next) {
     const fu_fact *y = &f->facts[g->anchor];
     if (!g->columns) continue;
     seen++;
-    if (!same_reduction(x->i, y->i) || g->n_results >= sn_heroes[SN_HERO_COLUMNS].results || g->n_inputs + 4 > MAX_INPUTS || !read_behind(f, g, at)) continue;
+    if (!same_reduction(x->i, y->i) || g->n_results >= sn_heroes[SN_HERO_COLUMNS].results || g->n_inputs + 4 > MAX_INPUTS || !sn_fusion_read_behind(f, g, at)) continue;
     if (!shares_leaf(fu_operand(f, x->i, 0), fu_operand(f, y->i, 0)) || !sn_pass_may(f->pc)) continue;
     remark(f, SN_DONE, SN_REASON_SHARED, at, g, 0, NULL);
     return join(f, g, at, NULL, true);

@@ -20,7 +20,7 @@ static bool may_wait(const fu_state *f, const fu_group *g, uint32_t latest) {
 }
 
 static bool is_small_loop(const fu_state *f, const fu_group *g) {
-  if (g->product || g->columns || g->n_results == 0 || g->work_elements > SMALL_LOOP || g->elements == 0) return false;
+  if (g->product || g->columns || g->n_sums || g->n_results == 0 || g->work_elements > SMALL_LOOP || g->elements == 0) return false;
   return !g->hero_in || f->facts[g->hero].i->op == SN_OP_REDUCE;
 }
 

@@ -77,7 +77,7 @@ typedef struct sn_gpu_work {
 } sn_gpu_work;
 
 /* Of all items of a launch, from its loops. SN_ERR_MEMORY alone. */
-SN_NODISCARD sn_status sn_gpu_phase_work(sn_arena *a, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out);
+SN_NODISCARD sn_status sn_gpu_phase_work(sn_arena *a, const sn_target *t, const sn_kernel *k, const sn_gpu_phase *p, sn_gpu_work *out);
 /* Microseconds with its launch. share: of the tensor cores' peak that mma.sync reaches; 0: what gpu_rates.def says of the target. *bound: what decided. */
 double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound);
 

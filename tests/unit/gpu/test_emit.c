@@ -229,7 +229,7 @@ START_TEST(the_last_block_finishes) {
   expect(&g, "sn_last = atomicInc(&tickets[0 + item / 22], 21u) == 21u;");
   ck_assert_int_eq(count(g.source, "__global__"), 1);
   ck_assert_int_eq(count(g.source, "__threadfence();"), 2);
-  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, &g.phases[0], &w), SN_OK);
+  ck_assert_int_eq(sn_gpu_phase_work(f.arena, &f.target, k, &g.phases[0], &w), SN_OK);
   ck_assert_double_ge(w.alone, 4.0 * 22 * 32); /* the others' sums of its columns */
   fixture_finish(&f);
 }
@@ -312,7 +312,7 @@ START_TEST(the_model_counts_what_loops_do) {
   fixture_init(&f, "sm_90a");
   ck_assert_int_eq(emit_hlo(&f, dot(text, sizeof text, ", algorithm=dot_tf32_tf32_f32"), &k, &g), SN_OK);
   ck_assert_int_eq(k->n_phases, 1);
-  ck_assert_int_eq(sn_gpu_phase_work(f.arena, k, &g.phases[0], &w), SN_OK);
+  ck_assert_int_eq(sn_gpu_phase_work(f.arena, &f.target, k, &g.phases[0], &w), SN_OK);
   ck_assert(w.tensor);
   ck_assert_double_eq(w.products, 2.0 * 256 * 192 * 64);
   ck_assert_double_eq(w.bytes, 4.0 * (256 * 64 + 64 * 192 + 256 * 192));

@@ -6,7 +6,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "sinter/compiler.h"
 #include "sinter/cost.h"
+#include "sinter/gpu.h"
 #include "sinter/models.h"
 #include "sinter/passes.h"
 #include "sinter/plan.h"
@@ -211,12 +213,52 @@ START_TEST(images_in_either_layout_give_the_same_plan) {
 }
 END_TEST
 
+/* ---- launches ---- */
+
+/* Of what runs in the entry, behind the cuda pipeline. */
+static int64_t launches(const sn_module *m, const sn_target *gpu) {
+  int64_t n = 0;
+  SN_FOR_INSTRS(i, m->entry) {
+    sn_cost cost;
+    sn_kernel *k;
+    sn_gpu_kernel g;
+    sn_cost_of(gpu, i, &cost);
+    if (cost.us <= 0 || i->op == SN_OP_COPY) continue;
+    ck_assert_int_eq(sn_lower_instr(diag, arena, i, gpu, &k), SN_OK);
+    ck_assert_int_eq(sn_gpu_emit(diag, arena, k, gpu, SN_GPU_AS_IS, &g), SN_OK);
+    n += g.n_phases;
+  }
+  return n;
+}
+
+/* 300 are wanted: without a template for attention that takes six of the 26 of each layer. */
+enum { MOST_LAUNCHES = 320 };
+
+static void check_launches(const char *name, sn_module *m) {
+  sn_target gpu;
+  sn_pass_options o;
+  ck_assert_int_eq(sn_target_find(diag, arena, "sm_90a", &gpu), SN_OK);
+  sn_pass_options_init(&o);
+  o.target = &gpu;
+  ck_assert_int_eq(sn_pipeline_run(diag, m, "cuda", &o, NULL), SN_OK);
+  int64_t n = launches(m, &gpu);
+  ck_assert_msg(n <= MOST_LAUNCHES, "%s: %lld launches", name, (long long)n);
+  sn_module_destroy(m);
+}
+
+START_TEST(a_vit_step_is_few_launches) {
+  check_launches("our ViT-B/16", our_vit());
+  check_launches("JAX's ViT-B/16", golden_vit());
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("steps");
   TCase *t = tcase_create("steps");
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, the_chosen_layout_costs_least);
   tcase_add_test(t, a_vit_step_is_few_commands_in_little_memory);
+  tcase_add_test(t, a_vit_step_is_few_launches);
   tcase_add_test(t, a_step_of_jax_costs_what_ours_does);
   tcase_add_test(t, images_in_either_layout_give_the_same_plan);
   tcase_set_timeout(t, 100);
