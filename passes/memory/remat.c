@@ -18,7 +18,7 @@
 #include "liveness.h"
 #include "sinter/cost.h"
 
-enum { MAX_ROUNDS = 24, MAX_SLICE = 512, MAX_STEPS = 4, SMALL_SHARE = 8, KEPT_LONGER = 3, MAX_IDLE = 4 };
+enum { MAX_ROUNDS = 24, MAX_SLICE = 512, MAX_STEPS = 4, SMALL_SHARE = 8, KEPT_LONGER = 3, KEPT_FOR_LIMIT = 6, MAX_IDLE = 4 };
 static const double FREE_SHARE = 0.02;                 /* of the step's time, without a limit */
 static const int64_t WORTH_BYTES = INT64_C(256) << 20; /* no recomputation without a limit below this peak */
 
@@ -105,14 +105,15 @@ static void hold(rematerialiser *r, sn_leaf_value s) {
   if (s.instr->id < r->n_ids && r->l.first_value[k] != r->l.first_value[k + 1]) r->held[r->l.first_value[k] + (uint32_t)s.leaf] = true;
 }
 
-/* Is the value in memory at `reader` anyway, or nearly so long (its other readers may stand just in front), or too small to mind? */
+/* Is the value in memory at `reader` anyway, or nearly so long (its other readers may stand just in front), or too small to mind? For a limit a little longer: q, k and v, whose
+ * last reader is attention's derivative, then give attention's result again for the weight gradient some commands behind it, where else three products would be needed. */
 static bool is_there(const rematerialiser *r, sn_leaf_value s, uint32_t reader, int64_t bytes) {
   if (s.instr->op == SN_OP_CONSTANT) return true;
   if (s.instr->op == SN_OP_PARAMETER) return r->gone_at[r->l.position[s.instr->id]] > reader;
   uint32_t k = r->l.position[s.instr->id];
   if (r->l.first_value[k] == r->l.first_value[k + 1]) return false;
   uint32_t v = r->l.first_value[k] + (uint32_t)s.leaf;
-  return r->last_read[v] == UINT32_MAX || r->last_read[v] + KEPT_LONGER >= reader || r->l.values[v].bytes * SMALL_SHARE <= bytes;
+  return r->last_read[v] == UINT32_MAX || r->last_read[v] + (r->limit ? KEPT_FOR_LIMIT : KEPT_LONGER) >= reader || r->l.values[v].bytes * SMALL_SHARE <= bytes;
 }
 
 /* The leaf of the fusion that body instruction i is; -1: none. */
