@@ -7,7 +7,7 @@
  *
  *   dp = do v^T    ds = elementwise(p, dp, sums a row)      dq = ds k      dk = ds^T q      dv = elementwise(p)^T do
  *
- * An item is a head of a batch (forward: some of its rows too), so nothing is summed across items. It packs the operands that all rows need, then walks blocks of rows whose
+ * An item is a head of a batch, or some of its rows where that makes too few items; sums over rows are then added up in a phase of their own, in the order of rows. It packs the operands that all rows need, then walks blocks of rows whose
  * scores stay in cache:
  *
  *   k^T, v^T (backward)        ->  panels [keys][term][NR], transposed in registers from rows        v (forward), k (backward)  ->  rows
@@ -159,10 +159,20 @@ typedef struct buffers {
   int out, dk, dv;        /* sums; out: of the block's rows, o or dq */
 } buffers;
 
+static int add_parts(lowering *L, const attention *p, const sn_instr *dot, const char *name) {
+  if (!dot || p->n_chunks == 1) return -1;
+  int64_t dims[3] = {p->batch * p->n_chunks, p->n_k, attention_last_dim(dot)};
+  int b = sn_kernel_add_buffer(L->k, SN_KMEM_WORK, p->type, 3, dims, NULL, name);
+  if (b < 0 && L->b.status == SN_OK) L->b.status = SN_ERR_MEMORY;
+  return b;
+}
+
 static void add_buffers(lowering *L, attention *p, buffers *b) {
   const sn_instr *q = sn_instr_operand(p->scores, 0), *k = sn_instr_operand(p->scores, 1), *of_rows = p->out ? p->out : p->dq;
   int64_t keys = ceil_div(p->n_k, p->mr) * p->mr, stage = max64(attention_last_dim(k), p->dp ? attention_last_dim(sn_instr_operand(p->dp, 1)) : 0);
   *b = (buffers){-1, -1, -1, -1, -1, -1, -1, -1, -1};
+  p->dk_parts = add_parts(L, p, p->dk, "parts of dk"); /* arguments stand before tiles */
+  p->dv_parts = add_parts(L, p, p->dv, "parts of dv");
   p->s_tile = attention_add_tile(L, p->type, p->rows, p->pitch, "scores");
   p->dp_tile = p->dp ? attention_add_tile(L, p->type, p->rows, p->pitch, "dscores") : -1;
   p->p_tile = p->p_dv && p->p_dv != p->exp ? attention_add_tile(L, p->type, p->rows, p->pitch, "probabilities") : -1;
@@ -217,13 +227,19 @@ static void pack_operands(lowering *L, const attention *p, const buffers *b) {
   if (p->dp) attention_pack_panels(L, p, b->v_panels, sn_instr_operand(p->dp, 1), -1);
 }
 
+/* Which of all batches the open item is. */
+static const sn_ix *flat_batch(lowering *L, const attention *p) {
+  sn_ix_context *x = L->k->ix;
+  const sn_ix *flat = lower_const(L, 0);
+  for (int k = 0; k < p->n_batch; k++) flat = sn_ix_add(x, sn_ix_mul(x, flat, lower_const(L, p->batch_dims[k])), p->b[k]);
+  return flat;
+}
+
 /* Items are claimed in order by threads that take about as long: this one's next lies so many further on. */
 static void find_next(lowering *L, attention *p) {
   sn_ix_context *x = L->k->ix;
   int64_t cores = L->target && L->target->cores > 0 ? L->target->cores : 2;
-  const sn_ix *flat = lower_const(L, 0);
-  for (int k = 0; k < p->n_batch; k++) flat = sn_ix_add(x, sn_ix_mul(x, flat, lower_const(L, p->batch_dims[k])), p->b[k]);
-  flat = sn_ix_min(x, sn_ix_add(x, flat, lower_const(L, cores)), lower_const(L, p->batch - 1));
+  const sn_ix *flat = sn_ix_min(x, sn_ix_add(x, flat_batch(L, p), lower_const(L, cores)), lower_const(L, p->batch - 1));
   if (p->n_chunks == 1 && p->batch > cores) lower_delinearise(L, flat, p->n_batch, p->batch_dims, p->next);
 }
 
@@ -248,8 +264,26 @@ static void item_phase(lowering *L, attention *p, const buffers *b) {
   if (!block) return;
   one_block(L, p, b, sn_ix_add(x, first, block));
   lower_end(L, 0, NULL, blocks);
-  if (p->dk) attention_epilogue(L, p, p->dk, b->dk, NULL, lower_const(L, p->n_k));
-  if (p->dv) attention_epilogue(L, p, p->dv, b->dv, NULL, lower_const(L, p->n_k));
+  const sn_ix *part = sn_ix_add(x, sn_ix_mul(x, flat_batch(L, p), lower_const(L, p->n_chunks)), lower_grid(L, p->n_batch));
+  if (p->dk_parts >= 0) attention_store_part(L, p, p->dk_parts, part, b->dk);
+  else if (p->dk) attention_epilogue(L, p, p->dk, b->dk, NULL, lower_const(L, p->n_k));
+  if (p->dv_parts >= 0) attention_store_part(L, p, p->dv_parts, part, b->dv);
+  else if (p->dv) attention_epilogue(L, p, p->dv, b->dv, NULL, lower_const(L, p->n_k));
+}
+
+/* Where chunks of rows were items of their own: their sums, added up a few keys an item. */
+static void parts_phase(lowering *L, attention *p) {
+  enum { KEYS = 32 };
+  sn_ix_context *x = L->k->ix;
+  int64_t grid[SN_MAX_RANK + 1];
+  for (int k = 0; k < p->n_batch; k++) grid[k] = p->batch_dims[k];
+  grid[p->n_batch] = ceil_div(p->n_k, KEYS);
+  if (!lower_phase(L, p->n_batch + 1, grid)) return;
+  for (int k = 0; k < p->n_batch; k++) p->b[k] = lower_grid(L, k);
+  const sn_ix *part = sn_ix_mul(x, flat_batch(L, p), lower_const(L, p->n_chunks)), *first = sn_ix_mul(x, lower_grid(L, p->n_batch), lower_const(L, KEYS));
+  const sn_ix *n = sn_ix_min(x, lower_const(L, KEYS), sn_ix_sub(x, lower_const(L, p->n_k), first));
+  if (p->dk) attention_add_parts(L, p, p->dk, p->dk_parts, part, first, n);
+  if (p->dv) attention_add_parts(L, p, p->dv, p->dv_parts, part, first, n);
 }
 
 /* ---- does it apply? ---- */
@@ -283,5 +317,6 @@ bool lower_attention(lowering *L) {
   attention_measure(L, &p);
   add_buffers(L, &p, &b);
   if (L->b.status == SN_OK) item_phase(L, &p, &b);
+  if (L->b.status == SN_OK && (p.dk_parts >= 0 || p.dv_parts >= 0)) parts_phase(L, &p);
   return true;
 }

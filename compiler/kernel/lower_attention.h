@@ -18,6 +18,7 @@ typedef struct attention {
   int64_t lanes, mr, pitch;            /* pitch: of a row of scores */
   int64_t rows, n_blocks, n_chunks;    /* rows a block; blocks; runs of blocks that are items of their own */
   int s_tile, dp_tile, p_tile;         /* [row][key]; p_tile: where p_dv is not exp itself */
+  int dk_parts, dv_parts;              /* backward, several chunks: each one's sums [batch and chunk][key][column]; -1: none */
   int stage;                           /* rows of an operand on their way into transposed panels */
   int n_reductions;                    /* forward: values a row that results may want */
   const sn_instr *reductions[ATTENTION_MAX_REDUCTIONS];
@@ -58,5 +59,8 @@ void attention_ask_for_results(lowering *L, const attention *p, const sn_instr *
 bool attention_is_row_value(const attention *p, const sn_shape *s);
 /* Rows first_row (NULL: 0) … of dot, which `tile` holds. */
 void attention_epilogue(lowering *L, const attention *p, const sn_instr *dot, int tile, const sn_ix *first_row, const sn_ix *n_rows);
+/* Sums of chunks: the open item's sums to parts[part], and rows first_row … of dot from parts `part` … part + n_chunks - 1, added in this order. */
+void attention_store_part(lowering *L, const attention *p, int parts, const sn_ix *part, int tile);
+void attention_add_parts(lowering *L, const attention *p, const sn_instr *dot, int parts, const sn_ix *part, const sn_ix *first_row, const sn_ix *n_rows);
 
 #endif

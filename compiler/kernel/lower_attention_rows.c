@@ -90,6 +90,34 @@ void attention_epilogue(lowering *L, const attention *p, const sn_instr *dot, in
   lower_end(L, 0, NULL, rows);
 }
 
+void attention_store_part(lowering *L, const attention *p, int parts, const sn_ix *part, int tile) {
+  sn_knode *rows, *lane;
+  const sn_ix *key = attention_loop(L, lower_const(L, p->n_k), &rows), *c = key ? attention_lanes(L, p, lower_const(L, L->k->buffers[parts].dims[2]), &lane) : NULL;
+  if (!c) return;
+  const sn_ix *from[2] = {key, c}, *to[3] = {part, key, c};
+  sn_kb_store(&L->b, parts, to, 0, NULL, sn_kb_load(&L->b, tile, from, 0, NULL, NULL));
+  lower_end(L, 0, NULL, lane);
+  lower_end(L, 0, NULL, rows);
+}
+
+void attention_add_parts(lowering *L, const attention *p, const sn_instr *dot, int parts, const sn_ix *part, const sn_ix *first_row, const sn_ix *n_rows) {
+  sn_knode *rows, *lane;
+  sn_kvalue *sum = NULL;
+  const sn_ix *i = attention_loop(L, n_rows, &rows), *row = i ? sn_ix_add(L->k->ix, first_row, i) : NULL;
+  const sn_ix *c = row ? attention_lanes(L, p, lower_const(L, attention_last_dim(dot)), &lane) : NULL, *idx[SN_MAX_RANK];
+  if (!c) return;
+  for (int64_t k = 0; k < p->n_chunks; k++) {
+    const sn_ix *at[3] = {sn_ix_add(L->k->ix, part, lower_const(L, k)), row, c};
+    sn_kvalue *v = sn_kb_load(&L->b, parts, at, 0, NULL, NULL);
+    sum = sum ? lower_binary(L, SN_OP_ADD, sum, v) : v;
+  }
+  attention_index(p, row, c, idx);
+  lower_remember(L, dot, 0, idx, lower_convert(L, sum, dot->shape->type));
+  store_results(L, p, dot, row, c);
+  lower_end(L, 0, NULL, lane);
+  lower_end(L, 0, NULL, rows);
+}
+
 /* ---- a row of scores ---- */
 
 static void row_in_place(lowering *L, const attention *p, const sn_instr *value, int tile, const sn_ix *i, const sn_ix *row) {
@@ -162,8 +190,8 @@ void attention_rows(lowering *L, const attention *p) {
   if (!row) return;
   attention_ask_for_next(L, p, row);
   attention_ask_for_results(L, p, p->out ? p->out : p->dq, row);
-  if (p->dk) attention_ask_for_results(L, p, p->dk, row);
-  if (p->dv) attention_ask_for_results(L, p, p->dv, row);
+  if (p->dk && p->n_chunks == 1) attention_ask_for_results(L, p, p->dk, row);
+  if (p->dv && p->n_chunks == 1) attention_ask_for_results(L, p, p->dv, row);
   exponentials(L, p, i, row);
   keep_row_values(L, p, i, row);
   if (p->p_out && p->p_out != p->exp) row_in_place(L, p, p->p_out, p->s_tile, i, row);

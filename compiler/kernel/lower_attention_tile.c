@@ -47,7 +47,9 @@ void attention_measure(const lowering *L, attention *p) {
   p->n_blocks = ceil_div(p->n_q, most);
   p->rows = round_up(ceil_div(p->n_q, p->n_blocks), p->mr);
   p->n_blocks = ceil_div(p->n_q, p->rows);
-  p->n_chunks = p->dk || p->dv ? 1 : min64(p->n_blocks, ceil_div(4 * cores, p->batch));
+  /* Sums over rows that several items hold pass through memory: only where there are too few heads to go round. */
+  p->n_chunks = p->dp && p->batch >= 2 * cores ? 1 : min64(p->n_blocks, ceil_div(4 * cores, p->batch));
+  p->n_chunks = ceil_div(p->n_blocks, ceil_div(p->n_blocks, p->n_chunks));
 }
 
 static int64_t panel_columns(const attention *p, int64_t n) { return n <= p->lanes ? p->lanes : 2 * p->lanes; }
