@@ -236,7 +236,7 @@ bool lower_convolution(lowering *L, const sn_instr *conv) {
   int64_t parts = 1;
   memset(&p, 0, sizeof p);
   p.dot = conv;
-  p.type = conv->shape->type;
+  p.type = conv->shape->type == SN_TYPE_F64 ? SN_TYPE_F64 : SN_TYPE_F32; /* of the sums: narrower ones are rounded once, at the end */
   if (lower_on_gpu(L) || !sn_conv_is_packed(L->target, conv, shares) || !lower_index_map(L, conv, 0, &p.map) || !product_applies(L, &p)) return false;
   for (int k = 0; k < sn_instr_window(conv)->rank; k++) parts *= sn_conv_parts(&sn_instr_window(conv)->dims[k]);
   all_parts(L, &p, parts);

@@ -70,10 +70,10 @@ static sn_kvalue *window_element(lowering *L, const product *p, const sn_ix *con
   for (int g = before; g < L->n_guards; g++) undivide(L, &L->guards[g]);
   sn_kvalue *v = lower_value(L, input, 0, at);
   if (v && L->n_guards > before && !lower_is_param(L, input, &operand)) { /* a parameter's load gives zero there already */
-    v = lower_select(L, lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, p->type, 0));
+    v = lower_select(L, lower_guard_value(L, L->n_guards - before, &L->guards[before]), v, sn_kb_const_f64(&L->b, input->shape->type, 0));
   }
   L->n_guards = before;
-  return v;
+  return lower_convert(L, v, p->type);
 }
 
 /* ---- one run ---- */
@@ -172,7 +172,7 @@ static bool copy_run(lowering *L, const product *p, const part *r, way *w) {
   int buffer;
   set_place(L, p->conv, r, r->place, w);
   bool param = lower_at(L, p->dot, &p->map, a, w->idx, w->syms, at) && product_param(L, sn_instr_operand(p->dot, 0), at, &buffer);
-  if (!param || !p->conv->copied || !find_inside(L, p, r, w, &from, &to)) return false;
+  if (!param || L->k->buffers[buffer].type != p->type || !p->conv->copied || !find_inside(L, p, r, w, &from, &to)) return false;
   set_place(L, p->conv, r, sn_ix_add(x, r->place, from), w);
   if (!lower_at(L, p->dot, &p->map, a, w->idx, w->syms, at) || !product_param(L, sn_instr_operand(p->dot, 0), at, &buffer)) return false;
   store_zeros(L, p, r, w, lower_const(L, 0), from);

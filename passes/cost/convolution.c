@@ -81,7 +81,7 @@ static void find_rows(const sn_instr *i, int64_t minor, sn_conv_work *w) {
 static void measure(const sn_target *t, const sn_instr *i, const int64_t minor[3], sn_conv_work *w) {
   const sn_conv_dims *d = sn_instr_conv(i);
   const sn_shape *kernel = sn_operand_shape(i, 1);
-  int64_t in = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT), out = i->shape->dims[d->output_feature], lanes = (t && t->vector_bytes ? t->vector_bytes : 32) / (int64_t)sn_type_bytes(i->shape->type);
+  int64_t in = sn_instr_int(i, SN_ATTR_FEATURE_GROUP_COUNT), out = i->shape->dims[d->output_feature], lanes = (t && t->vector_bytes ? t->vector_bytes : 32) / (i->shape->type == SN_TYPE_F64 ? 8 : 4);
   memset(w, 0, sizeof *w);
   w->groups = in > 1 ? in : sn_instr_int(i, SN_ATTR_BATCH_GROUP_COUNT);
   w->lanes = lanes < 1 ? 1 : lanes;
@@ -94,9 +94,11 @@ static void measure(const sn_target *t, const sn_instr *i, const int64_t minor[3
   find_rows(i, minor[0], w);
 }
 
+static bool f32_holds(const sn_shape *s) { return s->type == SN_TYPE_F32 || s->type == SN_TYPE_F16 || s->type == SN_TYPE_BF16; }
+
 static bool taken(const sn_target *t, const sn_instr *i) {
-  sn_type type = i->shape->type;
-  bool types = sn_operand_shape(i, 0)->type == type && sn_operand_shape(i, 1)->type == type && (type == SN_TYPE_F32 || type == SN_TYPE_F64);
+  const sn_shape *a = sn_operand_shape(i, 0), *b = sn_operand_shape(i, 1);
+  bool wide = a->type == SN_TYPE_F64 && b->type == SN_TYPE_F64 && i->shape->type == SN_TYPE_F64, types = wide || (f32_holds(a) && f32_holds(b) && f32_holds(i->shape));
   return types && !(t && t->kind == SN_TARGET_CUDA) && i->shape->rank + 1 < SN_MAX_RANK && sn_instr_conv(i) && sn_instr_window(i) && sn_shape_elements(i->shape) > 0 &&
          sn_shape_elements(sn_operand_shape(i, 1)) > 0 && sn_shape_elements(sn_operand_shape(i, 0)) > 0;
 }
@@ -107,7 +109,7 @@ static double packed_share(const sn_target *t, const sn_instr *i, const int64_t 
   sn_conv_way way;
   if (!taken(t, i)) return 0;
   measure(t, i, minor, &w);
-  if (w.terms < 8 || w.features < 4 || w.images * w.positions < 4) return 0;
+  if (w.terms < 8 || w.images * w.positions < 4) return 0;
   int64_t parts = parts_of(i); /* alike but for an element */
   w.groups *= parts;
   w.positions = (w.positions + parts - 1) / parts;

@@ -11,7 +11,7 @@ typedef struct tally { int n_run, n_skipped, n_failed; } tally;
 bool engines_check(const char *name, const sn_module *m, sn_pool *pool, uint64_t seed, bool special, double units, tally *t);
 /* Ops x types x shapes. type NULL: all. */
 void engines_table(const char *type, sn_pool *pool, tally *t);
-/* Orders of dimensions x windows x groups; type NULL: f32, f64, bf16. */
+/* Orders of dimensions x windows x groups; type NULL: f32, f64, bf16, f16. */
 void engines_convolutions(const char *type, sn_pool *pool, tally *t);
 
 #endif
