@@ -14,6 +14,7 @@
  * would cost more than it saves, are read in place, rhs with its last columns masked. Sums run over k in order, so the bits depend on the
  * shape alone. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Sizes: lower_product_tile.c; packing: lower_product_pack.c. */
 #include "lower_convolution.h"
+#include "sinter/cost.h"
 
 #include <string.h>
 
@@ -45,24 +46,13 @@ static bool large_enough(const product *p) { return p->m >= 4 && p->n >= 8 && p-
 
 static bool f32_holds(sn_type t) { return t == SN_TYPE_F32 || t == SN_TYPE_F16 || t == SN_TYPE_BF16; }
 
-/* Are operands bf16, or is the program content with as much of them? */
-static bool takes_bf16(const product *p) {
-  int64_t algorithm = sn_instr_int(p->dot, SN_ATTR_DOT_ALGORITHM);
-  bool asked = algorithm == SN_DOT_ALGORITHM_BF16_BF16_F32 || algorithm == SN_DOT_ALGORITHM_BF16_BF16_BF16;
-  for (uint32_t k = 0; k < 2; k++) {
-    sn_type t = sn_operand_shape(p->dot, k)->type;
-    if (t != SN_TYPE_BF16 && !(asked && t == SN_TYPE_F32)) return false;
-  }
-  return true;
-}
-
 /* Sums of f64 in f64; all others in f32, rounded once at the end, of operands in f32, which holds them exactly; or in bf16 where the machine multiplies that. */
 static bool choose_types(const lowering *L, product *p) {
   sn_type a = sn_operand_shape(p->dot, 0)->type, b = sn_operand_shape(p->dot, 1)->type;
   if (a == SN_TYPE_F64 && b == SN_TYPE_F64 && p->type == SN_TYPE_F64) return true;
   if (!f32_holds(a) || !f32_holds(b) || !f32_holds(p->type)) return false;
   p->type = SN_TYPE_F32;
-  p->pairs = L->target && L->target->bf16_dot && takes_bf16(p);
+  p->pairs = sn_dot_runs_in_bf16(L->target, p->dot) && sn_dot_bf16_products(p->dot) == 1;
   return true;
 }
 

@@ -46,6 +46,15 @@ void sn_cost_of_computation(const sn_target *target, const sn_computation *c, sn
 /* Share of the peak of products that a convolution reaches when these dimensions of input, kernel and result lie closest in memory; NULL: the last ones. */
 double sn_cost_convolution_share(const sn_target *target, const sn_instr *conv, const int64_t minor[3]);
 
+/* ---- products in bf16 ---- */
+
+/* Into how many products of bf16 terms the dot's types or algorithm let it be taken apart; 0: into none. */
+int sn_dot_bf16_products(const sn_instr *dot);
+/* How long they take, of the time in f32; 0: there are none. */
+double sn_dot_bf16_time(const sn_target *target, const sn_instr *dot);
+/* Are they faster? Then the lowering multiplies those. */
+bool sn_dot_runs_in_bf16(const sn_target *target, const sn_instr *dot);
+
 /* ---- convolutions as packed products ---- */
 
 /* Neighbours in the input: so many that lie in a row; apart: which are no neighbours in memory. */
