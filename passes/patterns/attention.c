@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "sinter/cost.h"
+
 enum { LEAST_ROWS = 4, MAX_LATE = 256 };
 
 /* ---- operands must not wait for results ---- */
@@ -64,9 +66,34 @@ static bool *effects_with_room(sn_pass_ctx *pc, const sn_module *m) {
   return effects;
 }
 
+/* ---- what it costs ---- */
+
+typedef struct estimate { double fused_us, eager_us; } estimate;
+
+/* As it was written every array with the scores' shape passes through memory, four times forward and six times for the derivative; fused, the derivative computes the scores once
+ * more. So wide heads may stay as they are: measured on AVX-512, from about 200 features on, whatever the number of keys. */
+static estimate weigh(const sn_pass_ctx *pc, const attention *m, bool derivative) {
+  enum { FORWARD = 2, BACKWARD = 4, AGAIN = 1 };                       /* products */
+  static const double FORWARD_OPS = 18, BACKWARD_OPS = 21, FORWARD_PASSES = 4, BACKWARD_PASSES = 6; /* an element of the scores: single operations of the softmax, times in memory */
+  sn_rates r;
+  sn_cost_rates(pc->target, &r);
+  int64_t k = sn_instr_ints(m->scores, SN_ATTR_LHS_CONTRACTING_DIMS).v[0];
+  double n = (double)sn_shape_elements(m->scores->shape), product = 2 * n * (double)sn_operand_shape(m->scores, 0)->dims[k] / r.products;
+  double ops = n * (FORWARD_OPS + (derivative ? BACKWARD_OPS : 0)) / r.ops, bytes = (double)sn_shape_bytes(m->scores->shape) * (FORWARD_PASSES + (derivative ? BACKWARD_PASSES : 0));
+  return (estimate){.fused_us = (product * (FORWARD + (derivative ? BACKWARD + AGAIN : 0)) + ops) / sn_heroes[SN_HERO_ATTENTION].maths,
+                    .eager_us = product * (FORWARD + (derivative ? BACKWARD : 0)) / sn_heroes[SN_HERO_PRODUCT].maths + bytes / (r.bytes * sn_heroes[SN_HERO_ROWS].memory)};
+}
+
 static void remark(sn_pass_ctx *pc, sn_verdict v, sn_reason r, const attention *m, const sn_instr *object, const char *text) {
-  sn_number numbers[] = {{"scores_bytes", (double)sn_shape_bytes(m->scores->shape)}};
-  sn_pass_remark(pc, v, r, m->scores, object, 1, numbers, text);
+  estimate e = weigh(pc, m, m->dv || m->dq || m->dk);
+  sn_number numbers[] = {{"scores_bytes", (double)sn_shape_bytes(m->scores->shape)}, {"fused_us", e.fused_us}, {"eager_us", e.eager_us}};
+  sn_pass_remark(pc, v, r, m->scores, object, 3, numbers, text);
+}
+
+/* Narrow scores are computed in f32 either way, and converted on their way through memory: not as cheap to store as their bytes say, so they stay on chip. */
+static bool costs_more(const sn_pass_ctx *pc, const attention *m, bool derivative) {
+  estimate e = weigh(pc, m, derivative);
+  return e.fused_us > e.eager_us && sn_type_bits(m->scores->shape->type) >= 32 && (!pc->target || pc->target->kind == SN_TARGET_CPU);
 }
 
 static sn_status try(sn_pass_ctx *pc, sn_instr *exp, const order *o, const bool *effects, bool *built) {
@@ -83,6 +110,8 @@ static sn_status try(sn_pass_ctx *pc, sn_instr *exp, const order *o, const bool 
   sn_instr *first = first_of(o, &m);
   if (m.scores->shape->dims[m.n_batch] < LEAST_ROWS) {
     remark(pc, SN_REFUSED, SN_REASON_COST, &m, NULL, "too few rows");
+  } else if (costs_more(pc, &m, first != NULL)) {
+    remark(pc, SN_REFUSED, SN_REASON_COST, &m, NULL, "the scores cost more once more than in memory");
   } else if (first && is_circular(pc, o, &m, first, &status)) {
     SN_TRY(status);
     remark(pc, SN_REFUSED, SN_REASON_WANTED, &m, first, "an operand waits for a result");

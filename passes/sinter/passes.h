@@ -96,7 +96,7 @@ typedef struct sn_pass_options {
   sn_numeric numeric;             /* loosest class allowed; default SN_FORMULA */
   const struct sn_target *target; /* NULL: generic for the pipeline */
   const char *layout;             /* "auto", "nhwc", "nchw" */
-  const char *attention;          /* "fused", "eager" */
+  const char *attention;          /* "fused" (where that costs less), "eager" */
   int64_t memory_limit;           /* bytes; 0: none */
   uint64_t seed;                  /* of the numbers that `rng` draws */
   bool verify_each;
