@@ -127,10 +127,10 @@ static void survey_region(const gpu_emit *e, survey *s, const sn_kregion *r, int
       survey_copied(e, s, n->copy->to.buffer);
       survey_copied(e, s, n->copy->from.buffer);
     }
-    if (n->op == SN_K_FOR && (n->loop == SN_KLOOP_VECTOR || n->loop == SN_KLOOP_THREADS)) {
+    if (n->op == SN_K_FOR && (n->loop == SN_KLOOP_VECTOR || n->loop == SN_KLOOP_THREADS || n->loop == SN_KLOOP_WARPS)) {
       int width = n->loop == SN_KLOOP_VECTOR ? n->width : 256;
       if (where == WHOLE && width > s->lanes) s->lanes = width;
-      if (where == WHOLE) inside = 1 + n->var;
+      if (where == WHOLE) inside = n->loop == SN_KLOOP_WARPS ? -1 : 1 + n->var;
     }
     int outer = s->thread_var;
     if (n->op == SN_K_FOR && n->loop == SN_KLOOP_THREADS && where == WHOLE) s->thread_var = n->var;

@@ -47,6 +47,7 @@ typedef struct gpu_emit {
   sn_str out;           /* the phases' text; helpers are put before it */
   int depth;            /* of indentation */
   bool lane;            /* inside one lane */
+  bool warp;            /* in a loop over warps: what stands outside of lanes is done by all lanes of one warp */
   bool item_per_thread;
   int threads;
   int thread_var;       /* DIM of the open loop over threads; -1: none */

@@ -197,6 +197,11 @@ static const struct {
                  "  union { T v; unsigned w[(sizeof(T) + 3) / 4]; } x = {};\n  x.v = v;\n"
                  "  for (int i = 0; i < (int)(sizeof x.w / 4); i++) x.w[i] = __shfl_sync(0xffffffffu, x.w[i], 0);\n"
                  "  return x.v;\n}\n"},
+    {"sn_warp_tree", "/* op over the lanes of a warp by the same tree as sn_tree's; every lane gets the result. */\ntemplate <class T, class F>\n" FN
+                     "T sn_warp_tree(T v, F op) {\n"
+                     "#pragma unroll\n"
+                     "  for (int n = 16; n > 0; n /= 2) v = op(v, sn_down(v, n));\n"
+                     "  return sn_first(v);\n}\n"},
     {"sn_tree",
      "/* op over W lanes by a balanced tree: lane l with l + W/2, then with l + W/4, …; every thread of the block gets the result. */\n"
      "template <int W, int THREADS, class T, class F>\n" FN

@@ -103,6 +103,26 @@ static void lanes_of_block(gpu_emit *e, const sn_knode *n) {
   for (int b = 0; n->n_operands && e->threads > 32 && b < e->k->n_buffers; b++) e->buffers[b].read = e->buffers[b].written = false;
 }
 
+/* Iterations dealt to the block's warps; the lanes of vector loops inside are a warp's. */
+static void warps_of_block(gpu_emit *e, const sn_knode *n) {
+  open_loop(e, n, n->step == 1 ? "lane / 32" : gpu_text(e, "lane / 32 * %lld", (long long)n->step), n->step * (e->threads / 32), "  // a warp each");
+  e->warp = true;
+  body(e, n);
+  e->warp = false;
+}
+
+static void lanes_of_warp(gpu_emit *e, const sn_knode *n) {
+  declare_carries(e, n, true);
+  open_loop(e, n, n->step == 1 ? "lane % 32" : gpu_text(e, "lane %% 32 * %lld", (long long)n->step), n->step * 32, "");
+  e->lane = true;
+  body(e, n);
+  e->lane = false;
+  for (int i = 0; i < n->n_operands; i++) {
+    sn_type t = n->operands[i]->type;
+    name_result(e, n, i, gpu_text(e, "sn_warp_tree(%s, %s)", e->names[n->regions[0]->params[i].id], combiner(e, n->combine[i], t)));
+  }
+}
+
 /* All lanes by one thread: partial values in a local array, then the same tree. */
 static void lanes_in_lane(gpu_emit *e, const sn_knode *n) {
   int id = e->n_temporaries++, w = n->loop == SN_KLOOP_THREADS ? 1 : n->width;
@@ -149,8 +169,11 @@ void gpu_for(gpu_emit *e, const sn_knode *n) {
     return;
   }
   e->dim64[n->var] = needs64(e, n);
-  if (n->comment && n->n_operands) gpu_line(e, "/* %s */", n->comment);
-  if (!lanes) serial(e, n);
+  if (n->comment && (n->n_operands || n->loop != SN_KLOOP_VECTOR)) gpu_line(e, "/* %s */", n->comment);
+  if (n->loop == SN_KLOOP_WARPS && !e->lane && !e->warp) warps_of_block(e, n);
+  else if (!lanes) serial(e, n);
+  else if (e->warp && !e->lane && n->loop == SN_KLOOP_VECTOR && n->width == 32) lanes_of_warp(e, n);
+  else if (e->warp && !e->lane) gpu_fail(e, SN_ERR_UNSUPPORTED, "a vector loop of %d lanes in a loop over warps, which have 32", n->width);
   else if (e->lane) lanes_in_lane(e, n);
   else lanes_of_block(e, n);
 }

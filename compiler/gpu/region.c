@@ -39,11 +39,12 @@ static void emit_load(gpu_emit *e, const sn_knode *n) {
   define(e, n, x);
 }
 
-/* Stores of the whole block are one thread's, but to arrays that every thread has. */
+/* Stores of the whole block, or of a warp, are one thread's, but to arrays that every thread has. */
 static const char *store_guard(gpu_emit *e, const sn_knode *n) {
   const char *guard = gpu_guards(e, n->n_guards, n->guards);
   if (e->lane || e->buffers[n->buffer].home == HOME_PRIVATE || e->buffers[n->buffer].home == HOME_THREAD) return guard;
-  return guard ? gpu_text(e, "lane == 0 && %s", guard) : "lane == 0";
+  const char *first = e->warp ? "lane % 32 == 0" : "lane == 0";
+  return guard ? gpu_text(e, "%s && %s", first, guard) : first;
 }
 
 static void emit_store(gpu_emit *e, const sn_knode *n) {
@@ -229,7 +230,7 @@ static void emit_node(gpu_emit *e, const sn_knode *n) {
     case SN_K_CONTRACT: gpu_contract(e, n); break;
     case SN_K_COPY: gpu_copy(e, n); break;
     case SN_K_BARRIER:
-      if (!e->lane) gpu_barrier(e);
+      if (!e->lane && !e->warp) gpu_barrier(e);
       break;
     case SN_K_COMMIT: gpu_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); break;
     case SN_K_WAIT:

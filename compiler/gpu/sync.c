@@ -2,7 +2,7 @@
 /* Barriers. Threads of a block meet before a node that touches what another thread may have touched since they last met.
  *
  * Only buffers that the phase both writes and reads, or writes in two places, can be in conflict ("hot"). Inside a lane no barrier can stand: one lane's own order is
- * enough there, because items of a vector loop do not depend on each other. */
+ * enough there, because items of a vector loop do not depend on each other. Nor inside a loop over warps: a warp reads there what its own lane wrote, and no other. */
 #include "emit.h"
 
 /* first: the first index expression of the access. */
@@ -154,7 +154,7 @@ static bool looks_after_itself(const sn_knode *n) {
 }
 
 void gpu_before(gpu_emit *e, const sn_knode *n) {
-  if (e->lane || looks_after_itself(n)) return;
+  if (e->lane || e->warp || looks_after_itself(n)) return;
   conflict c = {e, false, false};
   touch_node(e, n, check, &c);
   if (c.found) gpu_barrier(e);
@@ -171,7 +171,7 @@ static bool begins_by_meeting(const sn_knode *loop) {
 bool gpu_enter_loop(gpu_emit *e, const sn_knode *loop, gpu_buffer **before) {
   conflict c = {e, false, false};
   *before = NULL;
-  if (e->lane) return false;
+  if (e->lane || e->warp) return false;
   for (int r = 0; r < loop->n_regions; r++) {
     for (const sn_knode *n = loop->regions[r]->first; n; n = n->next) touch_node(e, n, check, &c);
   }
@@ -188,7 +188,7 @@ void gpu_join(gpu_buffer *to, const gpu_buffer *other) {
 
 /* The loop may have run not at all: what was open before it still is. A while loop is left in its middle: then all that it touches is open. */
 void gpu_after_loop(gpu_emit *e, const sn_knode *loop, const gpu_buffer *before) {
-  if (e->lane || !before) return;
+  if (e->lane || e->warp || !before) return;
   for (int b = 0; b < e->k->n_buffers; b++) {
     gpu_join(&e->buffers[b], &before[b]);
   }

@@ -34,21 +34,24 @@ static void load_matrices(gpu_emit *e, const sn_ktile *t, bool lhs, bool across,
   gpu_line(e, "  for (int r = 0; r < %d; r++) sn_load_matrices%s(%s + 4 * r, &%s);", n, across ? "_across" : "", lhs ? "a" : "b", lhs ? gpu_tile_at(e, t, outer, term) : gpu_tile_at(e, t, term, outer));
 }
 
-static void load_values(gpu_emit *e, const sn_ktile *t, bool lhs, int n) {
+/* Registers first … n - 1 of them. */
+static void load_values(gpu_emit *e, const sn_ktile *t, bool lhs, int first, int n) {
   const char *element = lhs ? gpu_tile_at(e, t, "row + 16 * (r / 4) + x / 4 + r % 2 * 8", "k + x % 4 + r / 2 % 2 * 4") : gpu_tile_at(e, t, "k + x % 4 + r % 2 * 4", "column + 8 * (r / 2) + x / 4");
   gpu_line(e, "#pragma unroll");
-  gpu_line(e, "  for (int r = 0; r < %d; r++) %s[r] = __float_as_uint(%s);", n, lhs ? "a" : "b", element);
+  gpu_line(e, "  for (int r = %d; r < %d; r++) %s[r] = __float_as_uint(%s);", first, n, lhs ? "a" : "b", element);
 }
 
 /* n registers of lhs or rhs; f32 that nobody has rounded yet is rounded here. */
-static bool load(gpu_emit *e, const sn_ktile *t, bool lhs, int n, int mma) {
+static bool load(gpu_emit *e, const sn_ktile *t, bool exact, bool lhs, int n, int mma) {
   int64_t along = t->stride[lhs], other = t->stride[!lhs];
   bool half = mma == GPU_HALF_TERMS;
   if (along == 1 && has_chunks(e, t, other)) load_matrices(e, t, lhs, false, n / 4, mma / 2);
   else if (half && other == 1 && has_chunks(e, t, along)) load_matrices(e, t, lhs, true, n / 4, mma / 2);
-  else if (!half) load_values(e, t, lhs, n);
+  else if (!half) load_values(e, t, lhs, 0, n);
   else return false;
-  if (half || e->buffers[t->buffer].operand) return true;
+  if (half && n % 4) return false;
+  if (!half && n % 4 && along == 1 && has_chunks(e, t, other)) load_values(e, t, lhs, n / 4 * 4, n); /* an odd number of columns of 8 */
+  if (half || exact || e->buffers[t->buffer].operand) return true;
   gpu_line(e, "#pragma unroll");
   gpu_line(e, "  for (int r = 0; r < %d; r++) %s[r] = sn_tf32(%s[r]);", n, lhs ? "a" : "b", lhs ? "a" : "b");
   return true;
@@ -61,7 +64,7 @@ void gpu_tensor_step(gpu_emit *e, const sn_kcontract *c, const char *sums) {
   gpu_line(e, "#pragma unroll");
   gpu_line(e, "for (int k = 0; k < %lld; k += %d) {", (long long)c->k->value, mma);
   gpu_line(e, "  unsigned a[%d], b[%d];", 4 * rows, 2 * columns);
-  if (!load(e, &c->a, true, 4 * rows, mma) || !load(e, &c->b, false, 2 * columns, mma)) {
+  if (!load(e, &c->a, c->exact, true, 4 * rows, mma) || !load(e, &c->b, c->exact, false, 2 * columns, mma)) {
     gpu_fail(e, SN_ERR_UNSUPPORTED, "operands of 16 bits lie neither along terms nor across them in rows of 16 bytes in shared memory, as tensor cores read them");
   }
   gpu_line(e, "#pragma unroll");

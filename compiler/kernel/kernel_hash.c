@@ -102,6 +102,7 @@ static void put_contract(stream *s, const sn_kernel *k, const sn_kcontract *c) {
   put(s, c->nr);
   put(s, c->accumulate);
   put(s, c->algorithm);
+  put(s, c->exact);
 }
 
 static void put_copy(stream *s, const sn_kernel *k, const sn_kcopy *c) {

@@ -440,6 +440,7 @@ static void contract(parser *p) {
   c.n = named_index(p, "n");
   c.k = named_index(p, "k");
   if (peek(p, "algorithm")) c.algorithm = keyed(p, "algorithm", SN_DOMAIN_DOT_ALGORITHM);
+  c.exact = take(p, "exact");
   if (p->status == SN_OK) sn_kb_contract(&p->b, &c);
 }
 
@@ -474,7 +475,7 @@ static void name_params(parser *p, sn_kregion *r, int n, const int *ids) {
 }
 
 static sn_knode *for_loop(parser *p) {
-  static const struct { const char *text; sn_kloop loop; } loops[] = {{"unroll", SN_KLOOP_UNROLL}, {"vector", SN_KLOOP_VECTOR}, {"threads", SN_KLOOP_THREADS}};
+  static const struct { const char *text; sn_kloop loop; } loops[] = {{"unroll", SN_KLOOP_UNROLL}, {"vector", SN_KLOOP_VECTOR}, {"threads", SN_KLOOP_THREADS}, {"warps", SN_KLOOP_WARPS}};
   sn_kvalue *inits[MAX_OPERANDS];
   sn_opcode combine[MAX_OPERANDS];
   int ids[MAX_OPERANDS], n = 0, var = numbered(p, 'd'), width = 0;

@@ -93,6 +93,7 @@ static void print_contract(sn_str *to, const sn_kernel *k, const sn_kcontract *c
   sn_str_add(to, " k ");
   sn_ix_print(to, c->k);
   if (c->algorithm) sn_str_printf(to, " algorithm=%s", sn_enum_text(SN_DOMAIN_DOT_ALGORITHM, c->algorithm));
+  if (c->exact) sn_str_add(to, " exact");
 }
 
 static void print_results(sn_str *to, const sn_knode *n) {
@@ -110,7 +111,7 @@ static void print_block(sn_str *to, const sn_kernel *k, const sn_kregion *r, int
 }
 
 static void print_for(sn_str *to, const sn_kernel *k, const sn_knode *n, int depth) {
-  static const char *const loops[] = {"", " unroll", " vector", " threads"};
+  static const char *const loops[] = {"", " unroll", " vector", " threads", " warps"};
   sn_str_printf(to, "for d%d in ", n->var);
   sn_ix_print(to, n->lo);
   sn_str_add(to, " .. ");

@@ -159,6 +159,7 @@ static void check_for(verifier *v, const sn_knode *n) {
   if (n->step < 1) fault(v, n, "a loop steps by %lld", (long long)n->step);
   if (n->loop == SN_KLOOP_VECTOR && (n->width < 1 || (n->width & (n->width - 1)))) fault(v, n, "a vector loop of %d lanes", n->width);
   if (n->loop == SN_KLOOP_VECTOR && n->n_results && !n->combine) fault(v, n, "a vector loop carries values and does not say how they combine");
+  if (n->loop == SN_KLOOP_WARPS && n->n_results) fault(v, n, "a loop over warps carries values");
   if (n->n_regions != 1 || n->n_operands != n->n_results || n->regions[0]->n_params != n->n_results) {
     fault(v, n, "a loop's carried values do not match its region");
     return;

@@ -75,7 +75,13 @@ typedef enum sn_kop {
 
 typedef enum sn_kprefetch { SN_KPREFETCH_READ /* soon */, SN_KPREFETCH_WRITE /* soon */, SN_KPREFETCH_LATER /* read, not before much else */ } sn_kprefetch;
 
-typedef enum sn_kloop { SN_KLOOP_SEQ, SN_KLOOP_UNROLL, SN_KLOOP_VECTOR, SN_KLOOP_THREADS /* spread over an item's threads: GPU lanes; CPU: SEQ */ } sn_kloop;
+typedef enum sn_kloop {
+  SN_KLOOP_SEQ,
+  SN_KLOOP_UNROLL,
+  SN_KLOOP_VECTOR,
+  SN_KLOOP_THREADS, /* spread over an item's threads: GPU lanes; CPU: SEQ */
+  SN_KLOOP_WARPS    /* independent iterations dealt to the warps of a GPU's block, whose 32 lanes the vector loops inside share; CPU: SEQ. Carries nothing */
+} sn_kloop;
 
 typedef struct sn_kregion {
   struct sn_knode *first, *last;
@@ -109,6 +115,7 @@ typedef struct sn_kcontract {
   const sn_ix *m, *n, *k;
   int mr, nr;
   bool accumulate;           /* false: starts from zero */
+  bool exact;                /* the algorithm's operand type holds the values of a and b: nobody need round them */
   int64_t algorithm;         /* SN_DOT_ALGORITHM_… */
 } sn_kcontract;
 
