@@ -155,6 +155,7 @@ static sn_status run_passes(compile *c, sn_compile_report *r) {
   o.opt_level = c->o->opt_level;
   o.target = &c->target;
   o.pool = c->o->pool;
+  o.tf32 = c->o->precision && strcmp(c->o->precision, "tf32") == 0;
   bool one_by_one = c->o->engine && strcmp(c->o->engine, "op-by-op") == 0;
   return sn_pipeline_run(c->d, c->m, one_by_one ? "op-by-op" : c->target.kind == SN_TARGET_CUDA ? "cuda" : "cpu", &o, &r->passes);
 }

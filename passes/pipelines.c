@@ -72,11 +72,11 @@
   P(command_merge, 2), /* behind remat: it works on single fusions; before copies: which results may lie over operands changes */ \
   P(copy_insertion, 0) /* copies depend on the order */
 
-/* Recognised while ops are single, before fusion takes them apart. No template for GPUs yet: there attention stays as it was written. */
+/* Recognised while ops are single, before fusion takes them apart. */
 #define PATTERNS P(attention_fusion, 1)
 
 static const sn_step cpu[] = {CANONICAL, SIMPLIFY, MOVE, PATTERNS, FUSION, MEMORY, STOP};
-static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, FUSION, MEMORY, STOP};
+static const sn_step cuda[] = {CANONICAL, SIMPLIFY, MOVE, PATTERNS, FUSION, MEMORY, STOP};
 static const sn_step op_by_op[] = {CANONICAL, SIMPLIFY, MOVE, MEMORY, STOP}; /* the same canonical passes; no fusion: one kernel an op */
 
 static const struct { const char *name; const sn_step *steps; } pipelines[] = {{"cpu", cpu}, {"cuda", cuda}, {"op-by-op", op_by_op}};

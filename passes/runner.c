@@ -38,7 +38,7 @@ void sn_pass_options_init(sn_pass_options *o) {
   o->opt_level = 2;
   o->numeric = SN_FORMULA;
   o->layout = "auto";
-  o->attention = "fused";
+  o->attention = "auto";
 }
 
 bool sn_pass_may(sn_pass_ctx *pc) {

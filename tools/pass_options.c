@@ -11,7 +11,7 @@ const sn_option sn_options_passes[] = {
     {"opt-level", 'O', SN_OPT_INT, "N", "2", "how much to optimise, 0 to 3", 0, 3},
     {"numeric", 0, SN_OPT_CHOICE, "default|strict", "default", "strict: passes that change no bit alone", 0, 0},
     {"layout", 0, SN_OPT_CHOICE, "auto|nhwc|nchw", "auto", "layout of convolutions", 0, 0},
-    {"attention", 0, SN_OPT_CHOICE, "fused|eager", "fused", "attention as one kernel where that costs less, or as it was written", 0, 0},
+    {"attention", 0, SN_OPT_CHOICE, "auto|fused|eager", "auto", "attention as one kernel, or as it was written; auto: whichever is taken to be faster", 0, 0},
     {"memory-limit", 0, SN_OPT_SIZE, "SIZE", NULL, "recompute values to stay below this many bytes", 0, 0},
     {"seed", 0, SN_OPT_INT, "N", "0", "of what is drawn: by `rng`; in training initial weights, order of samples, dropout", 0, 9e15},
     {"limit", 0, SN_OPT_TEXT, "PASS:N", NULL, "let PASS apply at most N rewrites", 0, 0},

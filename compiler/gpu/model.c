@@ -35,11 +35,13 @@ static double weight(const sn_knode *n) {
 
 static void contraction(walk *x, const sn_kcontract *c, double times) {
   double flops = 2.0 * c->mr * c->nr * (double)c->k->hi * times;
-  x->w->products += flops;
+  bool tensor = gpu_tensor_terms(x->k, c) > 0;
   if (flops == 0) return;
+  x->w->products += flops;
+  x->w->spent += flops / sn_gpu_tile_share(tensor, c->mr, c->nr);
   x->w->rows = c->mr;
   x->w->columns = c->nr;
-  x->w->tensor |= gpu_tensor_terms(x->k, c) > 0;
+  x->w->tensor |= tensor;
   x->w->operand_bytes = (int)sn_type_bytes(x->k->buffers[c->a.buffer].type);
 }
 
@@ -123,7 +125,7 @@ sn_status sn_gpu_phase_work(sn_arena *a, const sn_target *t, const sn_kernel *k,
 static double products_us(const sn_target *t, const sn_gpu_work *w, double share) {
   double cores = t->cores > 0 ? t->cores : 100, items = (double)w->product_items, waves = (double)((int64_t)((items + cores - 1) / cores));
   double rate = w->tensor ? sn_gpu_tensor_rate(t, share, w->operand_bytes) : t->fma_gflops * 1e3;
-  return w->products / items * waves * cores / (rate * sn_gpu_tile_share(w->tensor, w->rows, w->columns));
+  return w->spent / items * waves * cores / rate;
 }
 
 double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound) {

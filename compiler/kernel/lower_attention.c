@@ -144,6 +144,11 @@ static bool find_roles(lowering *L, attention *p) {
   p->p_out = p->out ? sn_instr_operand(p->out, 0) : NULL;
   p->p_dv = p->dv ? sn_instr_operand(p->dv, 0) : NULL;
   p->type = tile_type(p);
+  p->batch_dims = p->scores->shape->dims;
+  p->batch = 1;
+  for (int k = 0; k < p->n_batch; k++) p->batch *= p->batch_dims[k];
+  p->n_q = p->batch_dims[p->n_batch];
+  p->n_k = p->batch_dims[p->n_batch + 1];
   find_sums(L, p, &r);
   p->ds = p->dq || p->dk ? sn_instr_operand(p->dq ? p->dq : p->dk, 0) : NULL;
   return !p->out || !p->dp; /* one direction at a time */
@@ -313,7 +318,8 @@ static bool covers(const lowering *L, const attention *p) {
 bool lower_attention(lowering *L) {
   attention p;
   buffers b;
-  if (lower_on_gpu(L) || !L->body || !find_roles(L, &p) || !find_reductions(L, &p) || !covers(L, &p)) return false;
+  if (!L->body || !find_roles(L, &p) || !find_reductions(L, &p) || !covers(L, &p)) return false;
+  if (lower_on_gpu(L)) return lower_gpu_attention(L, &p);
   attention_measure(L, &p);
   add_buffers(L, &p, &b);
   if (L->b.status == SN_OK) item_phase(L, &p, &b);

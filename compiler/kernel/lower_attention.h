@@ -56,11 +56,16 @@ void attention_product_over_rows(lowering *L, const attention *p, const sn_instr
 void attention_rows(lowering *L, const attention *p);
 bool attention_gives(const lowering *L, const sn_instr *dot, int output); /* does the result come from dot through ops that keep or rename its elements? */
 void attention_ask_for_results(lowering *L, const attention *p, const sn_instr *dot, const sn_ix *row); /* a row of what comes from dot will be written */
+/* The results that come from element (row, column) of dot, whose value is remembered, under the open guards. */
+void attention_store_results(lowering *L, const attention *p, const sn_instr *dot, const sn_ix *row, const sn_ix *column);
 bool attention_is_row_value(const attention *p, const sn_shape *s);
 /* Rows first_row (NULL: 0) … of dot, which `tile` holds. */
 void attention_epilogue(lowering *L, const attention *p, const sn_instr *dot, int tile, const sn_ix *first_row, const sn_ix *n_rows);
 /* Sums of chunks: the open item's sums to parts[part], and rows first_row … of dot from parts `part` … part + n_chunks - 1, added in this order. */
 void attention_store_part(lowering *L, const attention *p, int parts, const sn_ix *part, int tile);
 void attention_add_parts(lowering *L, const attention *p, const sn_instr *dot, int parts, const sn_ix *part, const sn_ix *first_row, const sn_ix *n_rows);
+
+/* lower_gpu_attention.c: the template for CUDA targets; p's roles are known, nothing is measured. False, with nothing emitted: it does not apply. */
+bool lower_gpu_attention(lowering *L, attention *p);
 
 #endif

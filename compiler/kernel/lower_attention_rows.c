@@ -49,12 +49,11 @@ static bool find_place(lowering *L, const attention *p, const sn_instr *dot, int
   return n == 0;
 }
 
-/* Stores the results that come from element (row, column) of `dot`, which its tile holds. */
-static void store_results(lowering *L, const attention *p, const sn_instr *dot, const sn_ix *row, const sn_ix *column) {
+void attention_store_results(lowering *L, const attention *p, const sn_instr *dot, const sn_ix *row, const sn_ix *column) {
   const sn_ix *at[SN_MAX_RANK];
   for (int k = 0; k < L->n_outputs; k++) {
     if (!find_place(L, p, dot, k, row, column, at)) continue;
-    sn_kb_store(&L->b, L->output_buffer[k], at, 0, NULL, lower_value(L, L->outputs[k], L->output_index[k], at));
+    sn_kb_store(&L->b, L->output_buffer[k], at, L->n_guards, L->guards, lower_value(L, L->outputs[k], L->output_index[k], at));
   }
 }
 
@@ -85,7 +84,7 @@ void attention_epilogue(lowering *L, const attention *p, const sn_instr *dot, in
   if (!c) return;
   attention_index(p, row, c, idx);
   lower_remember(L, dot, 0, idx, lower_convert(L, sn_kb_load(&L->b, tile, at, 0, NULL, NULL), dot->shape->type));
-  store_results(L, p, dot, row, c);
+  attention_store_results(L, p, dot, row, c);
   lower_end(L, 0, NULL, lane);
   lower_end(L, 0, NULL, rows);
 }
@@ -113,7 +112,7 @@ void attention_add_parts(lowering *L, const attention *p, const sn_instr *dot, i
   }
   attention_index(p, row, c, idx);
   lower_remember(L, dot, 0, idx, lower_convert(L, sum, dot->shape->type));
-  store_results(L, p, dot, row, c);
+  attention_store_results(L, p, dot, row, c);
   lower_end(L, 0, NULL, lane);
   lower_end(L, 0, NULL, rows);
 }

@@ -34,11 +34,6 @@ void attention_measure(const lowering *L, attention *p) {
   const sn_target *t = L->target;
   int registers = t && t->n_vector_registers ? t->n_vector_registers : 16;
   int64_t cores = t && t->cores > 0 ? t->cores : 2, l2 = t && t->l2_bytes ? t->l2_bytes : 524288;
-  p->batch_dims = p->scores->shape->dims;
-  p->batch = 1;
-  for (int k = 0; k < p->n_batch; k++) p->batch *= p->batch_dims[k];
-  p->n_q = p->scores->shape->dims[p->n_batch];
-  p->n_k = p->scores->shape->dims[p->n_batch + 1];
   p->lanes = lower_lanes(L, p->type);
   p->mr = best_rows(p->n_q, registers >= 32 ? 12 : t && t->fma ? 6 : 4);
   p->pitch = pitch_of(p, max64(p->n_k, round_up(p->n_k, p->mr)));

@@ -20,6 +20,11 @@ static const gpu_tile tiles[] = {
 #undef SN_GPU_TILE
 };
 
+static const struct { double tensor, fma; } reads_of =
+#define SN_GPU_READS(tensor, fma) {tensor, fma};
+#include "sinter/gpu_rates.def"
+#undef SN_GPU_READS
+
 typedef struct gpu_rate {
   const char *target;
   double mma;
@@ -64,11 +69,18 @@ double sn_gpu_cache_rate(const sn_target *t) { return (t->l2_gbs > 0 ? t->l2_gbs
 /* A multiprocessor takes 64 bytes a cycle from L2; all of them together get about half of that each. */
 double sn_gpu_block_rate(const sn_target *t) { return 2 * sn_gpu_cache_rate(t) / (t->cores > 0 ? t->cores : 100); }
 
+/* Of a tile that is not in the list: by what must be read of shared memory. 2 x 4 warps multiply pieces of 16 x 8 by 8 x 8; 16 x 16 threads rows by columns. */
+static double other_share(bool tensor, int rows, int columns) {
+  double r = rows, c = columns, reads = tensor ? (r / 32 * 4 + c / 32 * 2) / (r / 32 * (c / 32)) : (r / 16 + c / 16) / (r / 16 * (c / 16));
+  double share = (tensor ? reads_of.tensor : reads_of.fma) / reads, most = tensor ? 0.93 : 0.80;
+  return share < most ? share : most;
+}
+
 double sn_gpu_tile_share(bool tensor, int rows, int columns) {
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
     if (tiles[i].rows == rows && tiles[i].columns == columns) return tensor || tiles[i].fma == 0 ? tiles[i].tensor : tiles[i].fma;
   }
-  return tiles[0].tensor; /* of another template: as the smallest */
+  return other_share(tensor, rows, columns);
 }
 
 static double peak(const sn_target *t, const sn_gpu_problem *p, double share) { /* operations a microsecond */

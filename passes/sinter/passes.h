@@ -96,7 +96,8 @@ typedef struct sn_pass_options {
   sn_numeric numeric;             /* loosest class allowed; default SN_FORMULA */
   const struct sn_target *target; /* NULL: generic for the pipeline */
   const char *layout;             /* "auto", "nhwc", "nchw" */
-  const char *attention;          /* "fused" (where that costs less), "eager" */
+  const char *attention;          /* "auto": by cost; "fused" wherever it can be, "eager" */
+  bool tf32;                      /* f32 products that ask for nothing will run on tensor cores: for costs alone */
   int64_t memory_limit;           /* bytes; 0: none */
   uint64_t seed;                  /* of the numbers that `rng` draws */
   bool verify_each;

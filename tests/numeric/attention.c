@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* Attention and its derivative as our frontend writes them: recognised, behind the pipeline in the interpreter, and as machine code.
  *
+ *   numeric-attention                  machine code for this CPU
+ *   numeric-attention --device=cuda    on the device that SINTER_LIBCUDA's driver offers, twice; f32 products also in tf32
+ *
  * Judged by the numeric contract, in two steps: the error against the same formula in f64, on the same arguments, is at most twice that of the program as it was written, plus
  * four units in the last place of the largest value, where the interpreter runs what the passes made of it; and of the machine code at most twice that of the interpreter's run,
- * plus four units. f64 itself has no wider reference: 64 units, as sums of some fifty terms in another order need. One to four threads give the same bits. */
+ * plus four units. f64 itself has no wider reference: 64 units, as sums of some fifty terms in another order need. One to four threads give the same bits.
+ * On a device the original is the same engine without the pass, whose products round alike; in tf32 a unit is tf32's, for the last rounding of a factor may fall on either side. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +16,8 @@
 #include "oracle.h"
 #include "sinter/compiler.h"
 #include "sinter/cost.h"
+#include "sinter/device.h"
+#include "sinter/gpu.h"
 #include "sinter/graph.h"
 #include "sinter/transforms.h"
 
@@ -31,6 +37,13 @@ static const attention_case cases[] = {
     {"more items than threads", 3, 20, 35, 4, 4, 16, NO_MASK},
     {"one head of many rows", 1, 300, 130, 1, 1, 16, NO_MASK},
 };
+/* What blocks of 32 rows and tiles of keys of a multiprocessor end at, and beyond what one holds. */
+static const attention_case device_cases[] = {
+    {"five", 1, 5, 5, 2, 2, 16, NO_MASK},     {"a tile", 1, 64, 64, 1, 1, 32, NO_MASK},  {"two widths", 2, 16, 16, 2, 1, 80, KEYS}, {"vision", 1, 197, 197, 1, 1, 64, NO_MASK},
+    {"tiles of keys", 1, 40, 300, 1, 1, 64, CAUSAL}, {"many rows", 1, 300, 33, 1, 1, 32, BIAS},
+};
+static const char *device_target; /* NULL: this machine's CPU */
+
 static const sn_type types[] = {SN_TYPE_F32, SN_TYPE_F64, SN_TYPE_BF16, SN_TYPE_F16};
 
 static int failures, checks;
@@ -96,13 +109,13 @@ static double error_of(const sn_array *got, const sn_array *want, double *scale)
   return worst;
 }
 
-static void judge(const attention_case *c, sn_type t, bool backward, const char *how, const sn_array *got, const sn_array *written, const sn_array *exact) {
+static void judge(const attention_case *c, sn_type t, bool backward, const char *how, int bits, const sn_array *got, const sn_array *written, const sn_array *exact) {
   for (int k = 0; k < (backward ? 4 : 1); k++) {
     double scale, original = error_of(leaf(written, k), leaf(exact, k), &scale), error = error_of(leaf(got, k), leaf(exact, k), &scale);
-    double most = 2 * original + (t == SN_TYPE_F64 ? 64 : 4) * ldexp(scale, -sn_types[t].mantissa_bits);
+    double most = 2 * original + (t == SN_TYPE_F64 ? 64 : 4) * ldexp(scale, -bits);
     char text[160];
     checks++;
-    if (getenv("SINTER_TEST_VERBOSE")) printf("%s, %s: %s, result %d: error %.3g, as written %.3g, a unit %.3g\n", c->name, sn_type_text(t), how, k, error, original, ldexp(scale, -sn_types[t].mantissa_bits));
+    if (getenv("SINTER_TEST_VERBOSE")) printf("%s, %s: %s, result %d: error %.3g, as written %.3g, a unit %.3g\n", c->name, sn_type_text(t), how, k, error, original, ldexp(scale, -bits));
     if (error <= most) continue;
     snprintf(text, sizeof text, "%s, result %d: error %.3g, allowed %.3g (as written %.3g)", how, k, error, most, original);
     fail(c, t, backward, text);
@@ -120,6 +133,11 @@ static sn_array *run(sn_diag *d, sn_program *p, sn_pool *pool, uint32_t n_args, 
   for (uint32_t k = 0; k < n_args; k++) sn_array_retain(args[k]);
   sn_status s = sn_context_create(d, p, &o, &x);
   if (s == SN_OK) s = sn_context_call(d, x, args, results);
+  for (int k = 0; s == SN_OK && pool && device_target && k < 4; k++) {
+    sn_array_release(results[k]);
+    results[k] = NULL;
+  }
+  if (s == SN_OK && pool && device_target) s = sn_context_call(d, x, args, results);
   if (s == SN_OK && sn_program_n_results(p) == 1) out = sn_array_retain(results[0]);
   else if (s == SN_OK && sn_array_create_tuple((int)sn_program_n_results(p), results, &out) != SN_OK) out = NULL;
   for (uint32_t k = 0; k < n_args; k++) sn_array_release(args[k]);
@@ -147,10 +165,10 @@ static void check_passes(sn_diag *d, const attention_case *c, sn_type t, bool ba
   sn_module *after = NULL;
   *out = NULL;
   sn_pass_options_init(&o);
-  if (sn_module_clone(m, &after) != SN_OK || sn_pipeline_run(d, after, "cpu", &o, NULL) != SN_OK) fail(c, t, backward, "the pipeline fails");
+  if (sn_module_clone(m, &after) != SN_OK || sn_pipeline_run(d, after, device_target ? "cuda" : "cpu", &o, NULL) != SN_OK) fail(c, t, backward, "the pipeline fails");
   else if (count_fusions(after) != (backward ? 2 : 1)) fail(c, t, backward, "it is not recognised");
   else if (sn_eval(d, after, NULL, (int)after->entry->n_params, args, out) != SN_OK) fail(c, t, backward, "the interpreter fails behind the pipeline");
-  else judge(c, t, backward, "interpreter", *out, written, exact);
+  else judge(c, t, backward, "interpreter", sn_types[t].mantissa_bits, *out, written, exact);
   sn_module_destroy(after);
 }
 
@@ -168,7 +186,7 @@ static void check_code(sn_diag *d, const attention_case *c, sn_type t, bool back
     return;
   }
   sn_array *one = run(d, p, NULL, n, args);
-  if (one) judge(c, t, backward, "code", one, after, exact);
+  if (one) judge(c, t, backward, "code", sn_types[t].mantissa_bits, one, after, exact);
   for (int k = 2; k <= MOST_THREADS; k++) {
     sn_array *several = run(d, p, pools[k], n, args);
     if (!one || !several) fail(c, t, backward, "does not run");
@@ -177,6 +195,31 @@ static void check_code(sn_diag *d, const attention_case *c, sn_type t, bool back
   }
   sn_array_release(one);
   sn_program_release(p);
+}
+
+/* NULL: it has failed. Device programs run twice, the second time as a graph. */
+static sn_array *run_on_device(sn_diag *d, const attention_case *c, sn_type t, bool backward, const char *how, const char *precision, const sn_module *m, sn_pool *pool, sn_array **args) {
+  sn_compile_options o;
+  sn_program *p = NULL;
+  sn_array *one = NULL, *two = NULL;
+  sn_compile_options_init(&o);
+  o.pool = pool;
+  o.target = device_target;
+  o.precision = precision;
+  o.passes.attention = how;
+  if (sn_compile(d, m, &o, &p, NULL) != SN_OK) fail(c, t, backward, "does not compile");
+  else if (!(one = run(d, p, NULL, m->entry->n_params, args)) || !(two = run(d, p, pool, m->entry->n_params, args))) fail(c, t, backward, "does not run");
+  else if (!same_bits(one, two, backward ? 4 : 1)) fail(c, t, backward, "a second run gives other bits");
+  sn_array_release(two);
+  sn_program_release(p);
+  return one;
+}
+
+static void check_device(sn_diag *d, const attention_case *c, sn_type t, bool backward, const char *precision, const sn_module *m, sn_pool *pool, sn_array **args, const sn_array *exact) {
+  sn_array *fused = run_on_device(d, c, t, backward, "fused", precision, m, pool, args), *eager = run_on_device(d, c, t, backward, "eager", precision, m, pool, args);
+  if (fused && eager) judge(c, t, backward, precision, strcmp(precision, "tf32") == 0 ? 10 : sn_types[t].mantissa_bits, fused, eager, exact);
+  sn_array_release(fused);
+  sn_array_release(eager);
 }
 
 static void check(const attention_case *c, sn_type t, bool backward, sn_pool *const *pools) {
@@ -189,7 +232,9 @@ static void check(const attention_case *c, sn_type t, bool backward, sn_pool *co
     fail(c, t, backward, "the interpreter fails");
   } else {
     check_passes(d, c, t, backward, m, args, written, exact, &after);
-    if (after) check_code(d, c, t, backward, m, pools, args, after, exact);
+    if (after && device_target) check_device(d, c, t, backward, "program", m, pools[2], args, exact);
+    if (after && device_target && t == SN_TYPE_F32) check_device(d, c, t, backward, "tf32", m, pools[2], args, exact);
+    if (after && !device_target) check_code(d, c, t, backward, m, pools, args, after, exact);
   }
   if (d && sn_diag_stored(d)) sn_diag_print(d, stdout, false);
   sn_array_release(written);
@@ -202,21 +247,47 @@ static void check(const attention_case *c, sn_type t, bool backward, sn_pool *co
   sn_diag_destroy(d);
 }
 
-int main(void) {
+/* Finds the device and its compiler; a reason on stdout where they are missing. */
+static bool find_device(const char *name) {
+  static char target[32];
+  const sn_driver *driver = sn_driver_find(name);
+  sn_nvrtc *n = NULL;
+  sn_diag *d = NULL;
+  bool ok = driver && sn_diag_create(&d) == SN_OK && driver->target(d, 0, target, sizeof target) == SN_OK && sn_nvrtc_open(d, &n) == SN_OK;
+  if (!ok) printf("not run: numeric-attention on %s: %s\n", name, d && sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "there is no such device");
+  sn_nvrtc_close(n);
+  sn_diag_destroy(d);
+  device_target = target;
+  return ok;
+}
+
+static void check_all(const attention_case *list, size_t n, sn_pool *const *pools, const char *only) {
+  for (size_t k = 0; k < n; k++) {
+    if (only && strcmp(only, list[k].name) != 0) continue;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+      if (device_target && types[t] == SN_TYPE_F64) continue; /* stays as it was written there: tests/text/passes/attention-fusion */
+      bool narrow = types[t] != SN_TYPE_F32;
+      if (device_target && narrow && list[k].mask == NO_MASK) continue; /* minutes in the emulator: once whole and once by tiles of keys will do */
+      if (!device_target || !narrow) check(&list[k], types[t], false, pools);
+      check(&list[k], types[t], true, pools);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
   sn_pool *pools[MOST_THREADS + 1] = {NULL};
-  if (!sn_compiler_available(NULL)) {
+  const char *only = argc > 2 ? argv[2] : NULL;
+  bool on_device = argc > 1 && strncmp(argv[1], "--device=", 9) == 0;
+  if (on_device && !find_device(argv[1] + 9)) return 77;
+  if (!on_device && !sn_compiler_available(NULL)) {
     printf("not run: numeric-attention: libsinter-llvm.so is not there\n");
     return 77;
   }
   for (int k = 2; k <= MOST_THREADS; k++) {
     if (sn_pool_create(k, &pools[k]) != SN_OK) return 1;
   }
-  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-      check(&cases[k], types[t], false, pools);
-      check(&cases[k], types[t], true, pools);
-    }
-  }
+  if (on_device) check_all(device_cases, sizeof device_cases / sizeof *device_cases, pools, only);
+  else check_all(cases, sizeof cases / sizeof *cases, pools, only);
   for (int k = 2; k <= MOST_THREADS; k++) sn_pool_destroy(pools[k]);
   printf("%d results judged, %d failures\n", checks, failures);
   return failures != 0 || checks == 0;

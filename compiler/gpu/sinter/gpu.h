@@ -69,6 +69,7 @@ int sn_gpu_resident(const sn_target *t, const sn_gpu_phase *p);
 typedef struct sn_gpu_work {
   int64_t items, product_items; /* product_items: those with a contraction, which counts as equally long in all of them */
   double products, ops;  /* operations: of contractions, padding included, and all others */
+  double spent;          /* of products: what they would be at the full rate, each by its tile's share of it */
   double bytes, moved;   /* of arguments: each element once; every access */
   double alone;          /* of those accesses: what one block makes when all others are done */
   int rows, columns;     /* the contraction's tile */
