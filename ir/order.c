@@ -119,10 +119,23 @@ sn_status sn_module_sort(sn_diag *d, sn_module *m) {
 /* Instructions that call, callees' before callers': the one walk over the module, whose instructions lie far apart in memory. */
 typedef struct call_list { sn_instr **v; size_t n, cap; } call_list;
 
+static void find_ops_that_call(bool *out) {
+  for (int op = 0; op < SN_OP_COUNT; op++) {
+    out[op] = false;
+    for (const uint16_t *a = sn_ops[op].attrs; *a != SN_ATTR_END; a++) {
+      sn_attr_kind kind = sn_attrs[*a & ~SN_ATTR_MUST].kind;
+      out[op] |= kind == SN_KIND_COMP || kind == SN_KIND_COMPS;
+    }
+  }
+}
+
+/* Every pass asks: of instructions that cannot call, only the beginning is read, which is one cache line. */
 static sn_status find_calls(sn_arena *a, const sn_module *m, call_list *l) {
+  bool calls[SN_OP_COUNT];
+  find_ops_that_call(calls);
   SN_FOR_COMPUTATIONS(c, m) {
     SN_FOR_INSTRS(i, c) {
-      if (!i->n_called) continue;
+      if (!calls[i->op] || !i->n_called) continue;
       if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 64;
         sn_instr **wider = SN_NEW_N(a, sn_instr *, cap);

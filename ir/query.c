@@ -46,15 +46,18 @@ const sn_conv_dims *sn_instr_conv(const sn_instr *i) {
   return a ? a->u.conv : NULL;
 }
 
-uint32_t sn_instr_n_users(const sn_instr *i) {
+static uint32_t count_users(const sn_instr *i, uint32_t most) {
   uint32_t n = 0;
-  for (const sn_use *u = i->first_use; u; u = u->next) {
+  for (const sn_use *u = i->first_use; u && n < most; u = u->next) {
     bool first = true; /* of this user: no earlier slot of it holds i */
     for (uint32_t k = 0; k < u->index && first; k++) first = u->user->operands[k].def != i;
     n += first;
   }
   return n;
 }
+
+uint32_t sn_instr_n_users(const sn_instr *i) { return count_users(i, UINT32_MAX); }
+bool sn_instr_has_users(const sn_instr *i, uint32_t n) { return count_users(i, n) >= n; }
 
 /* Calls nest as deep as the module says; beyond this an effect is assumed, which is always safe. */
 #define MAX_CALL_DEPTH 64

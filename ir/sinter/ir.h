@@ -416,6 +416,8 @@ const sn_conv_dims *sn_instr_conv(const sn_instr *i);
 static inline bool sn_instr_is_root(const sn_instr *i) { return i->parent->root == i; }
 /* Users without repeats, in order: iterate uses and skip while use->user == previous user… or count with this. */
 uint32_t sn_instr_n_users(const sn_instr *i);
+/* Are there at least n of them? Looks at no more uses than it must. */
+bool sn_instr_has_users(const sn_instr *i, uint32_t n);
 /* Has an effect beyond its result, itself or through called computations (custom calls: their attribute). */
 bool sn_instr_has_effect(const sn_instr *i);
 /* A scalar constant, or a broadcast of one: its value as double. */

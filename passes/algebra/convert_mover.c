@@ -21,7 +21,7 @@ static sn_instr *move_again(sn_builder *b, const sn_instr *move, sn_instr *x) {
 /* move(widen(x)) -> widen(move(x)) */
 static sn_instr *sink_widening(sn_builder *b, sn_instr *i) {
   sn_instr *c = sn_in(i, 0), *x = c->n_operands ? sn_in(c, 0) : NULL;
-  if (!moves_elements(i) || c->op != SN_OP_CONVERT || !plain(c) || sn_instr_n_users(c) != 1) return NULL;
+  if (!moves_elements(i) || c->op != SN_OP_CONVERT || !plain(c) || sn_instr_has_users(c, 2)) return NULL;
   if (sn_type_bits(c->shape->type) <= sn_type_bits(x->shape->type)) return NULL;
   return sn_build_convert(b, move_again(b, i, x), i->shape->type);
 }
@@ -29,7 +29,7 @@ static sn_instr *sink_widening(sn_builder *b, sn_instr *i) {
 /* narrow(move(x)) -> move(narrow(x)), where the move keeps all elements. */
 static sn_instr *raise_narrowing(sn_builder *b, sn_instr *i) {
   sn_instr *move = i->n_operands ? sn_in(i, 0) : NULL;
-  if (i->op != SN_OP_CONVERT || !moves_elements(move) || !plain(move) || sn_instr_n_users(move) != 1) return NULL;
+  if (i->op != SN_OP_CONVERT || !moves_elements(move) || !plain(move) || sn_instr_has_users(move, 2)) return NULL;
   sn_instr *x = sn_in(move, 0);
   if (sn_type_bits(i->shape->type) >= sn_type_bits(x->shape->type) || sn_shape_elements(x->shape) > sn_shape_elements(i->shape)) return NULL;
   return move_again(b, move, sn_build_convert(b, x, i->shape->type));

@@ -90,7 +90,7 @@ static bool worthwhile(const sn_instr *i, const sn_instr *leader) {
     if (!operand_before(NULL, x, leader)) return false;
     if (!moves_with(x, leader)) continue;
     n_moves++;
-    n_last_use += sn_one_use(x) || sn_instr_n_users(x) == 1;
+    n_last_use += sn_one_use(x) || !sn_instr_has_users(x, 2);
   }
   if (leader->op == SN_OP_TRANSPOSE) return n_moves >= 2 && n_last_use >= 2;
   return n_last_use == n_moves;

@@ -139,7 +139,7 @@ static void find_hero(fu_state *f, uint32_t at) {
     if (steps != UINT16_MAX && order != x->order) return; /* two elements of the hero make one */
     x->order = order;
     if (o->hero_steps + 1 < steps) steps = (uint16_t)(o->hero_steps + 1);
-    x->solo &= o->solo && sn_instr_n_users(o->i) == 1;
+    x->solo &= o->solo && !sn_instr_has_users(o->i, 2);
   }
   x->hero = latest;
   x->hero_steps = steps;
@@ -158,7 +158,7 @@ static void add_leaf(fu_fact *x, uint32_t leaf) {
 /* Several heavy results meet here and several read the sum (the residual stream): it will be stored, whatever else is. */
 static bool is_meeting(const fu_state *f, const fu_fact *x) {
   int large = 0;
-  if (x->cls == FU_FREE || sn_instr_n_users(x->i) < MEETING_USERS) return false;
+  if (x->cls == FU_FREE || !sn_instr_has_users(x->i, MEETING_USERS)) return false;
   for (int l = 0; l < x->n_leaves && x->n_leaves != FU_MANY_LEAVES; l++) large += 2 * f->facts[x->leaves[l]].bytes >= x->bytes;
   return large >= 2 || x->n_leaves == FU_MANY_LEAVES;
 }

@@ -58,7 +58,8 @@ typedef struct fu_want {
   uint16_t depth;    /* steps from the group's results */
   bool prologue;     /* on the way into a hero */
   bool refused;      /* read from memory */
-  struct fu_want *next;
+  uint32_t at;       /* what is read */
+  struct fu_want *next, *next_own; /* of the same value; of the same group */
 } fu_want;
 
 typedef struct fu_member { uint32_t at; bool result; } fu_member;
@@ -78,6 +79,7 @@ struct fu_group {
   int n_sums;               /* of its columns, beside its elements */
   uint32_t n, cap;
   fu_member *members;       /* from the last to the first; none: absorbed by another group */
+  fu_want *wants;           /* all that it ever wanted, the last first */
   uint32_t n_leaves;
   fu_leaf leaves[FU_GROUP_LEAVES]; /* stored values that members not yet looked at can be computed from, with how many of them want it */
   struct fu_group *next;    /* the one begun before */

@@ -80,18 +80,27 @@ static fu_level operand_level(const fu_state *f, const fu_group *g, const fu_fac
 
 /* ---- joining ---- */
 
+/* g's want of `at`; NULL: none yet. All groups may want one constant, and one group many values: both lists are walked, and the shorter one says. */
+static fu_want *find_want(const fu_state *f, const fu_group *g, uint32_t at) {
+  fu_want *w = f->wants[at], *own = g->wants;
+  for (; w && own; w = w->next, own = own->next_own) {
+    if (w->group == g) return w;
+    if (own->at == at) return own;
+  }
+  return NULL;
+}
+
 static sn_status want(fu_state *f, fu_group *g, uint32_t at, fu_level level, uint16_t depth, bool prologue) {
-  for (fu_want *w = f->wants[at]; w; w = w->next) {
-    if (w->group != g) continue;
+  fu_want *w = find_want(f, g, at);
+  if (w) {
     if (level > w->level) w->level = level;
     if (depth > w->depth) w->depth = depth;
     w->prologue |= prologue;
     return SN_OK;
   }
-  fu_want *w = SN_NEW(f->pc->scratch, fu_want);
-  if (!w) return sn_out_of_memory(f->pc->diag, sizeof *w);
-  *w = (fu_want){g, level, depth, prologue, false, f->wants[at]};
-  f->wants[at] = w;
+  if (!(w = SN_NEW(f->pc->scratch, fu_want))) return sn_out_of_memory(f->pc->diag, sizeof *w);
+  *w = (fu_want){g, level, depth, prologue, false, at, f->wants[at], g->wants};
+  f->wants[at] = g->wants = w;
   g->n_inputs++;
   leaf_count(g, &f->facts[at], 1);
   return SN_OK;

@@ -82,7 +82,7 @@ sn_status sn_pass_softmax_reuse(sn_pass_ctx *pc, sn_module *m) {
     uint32_t at = 0;
     SN_FOR_INSTRS(i, c) position[i->id] = at++;
     SN_FOR_INSTRS_SAFE(i, c) {
-      if (!is_softmax(i) || sn_instr_n_users(sn_instr_operand(i, 0)) <= 2) continue;
+      if (!is_softmax(i) || !sn_instr_has_users(sn_instr_operand(i, 0), 3)) continue;
       if (!other_readers_stand_behind(i, position) || !sn_pass_may(pc)) continue;
       SN_TRY(reuse(pc, i));
     }
