@@ -12,7 +12,9 @@
 #include "sinter/cost.h"
 #include "sinter/gpu_cost.h"
 
-enum { FILLING_THREADS = 512 /* of a multiprocessor, that keep its share of memory busy */ };
+/* Threads of a multiprocessor that keep its share of memory busy, with some 16 bytes each on their way; asynchronous copies have 80 bytes a stage of 64 x 256 or more on theirs, up to
+ * three stages, so that a thread counts as so many. */
+enum { FILLING_THREADS = 512, THREADS_OF_A_COPY = 8 };
 
 /* ---- what a phase does ---- */
 
@@ -67,6 +69,7 @@ static void region(walk *x, const sn_kregion *r, double times) {
         x->stored[n->buffer] += times;
         break;
       case SN_K_COPY:
+        x->w->ahead |= n->copy->async;
         x->loaded[n->copy->from.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi * share_under(n);
         x->stored[n->copy->to.buffer] += times * (double)n->copy->m->hi * (double)n->copy->n->hi;
         break;
@@ -131,7 +134,7 @@ static double products_us(const sn_target *t, const sn_gpu_work *w, double share
 double sn_gpu_phase_us(const sn_target *t, const sn_gpu_work *w, const sn_gpu_phase *p, double share, const char **bound) {
   double cores = t->cores > 0 ? t->cores : 100, at_once = p->resident > 0 ? smaller((double)p->blocks, cores * p->resident) : (double)p->blocks, threads = p->threads * at_once;
   double maths = (w->products > 0 ? products_us(t, w, share) : 0) + w->ops / (t->fma_gflops * 1e3 / 2) / larger(1e-3, smaller(1, threads / (cores * 128)));
-  double memory = w->bytes / (t->memory_gbs * 1e3 * 0.85) / larger(1e-3, smaller(1, threads / (cores * FILLING_THREADS)));
+  double memory = w->bytes / (t->memory_gbs * 1e3 * 0.85) / larger(1e-3, smaller(1, threads * (w->ahead ? THREADS_OF_A_COPY : 1) / (cores * FILLING_THREADS)));
   double cache = w->moved / (sn_gpu_cache_rate(t)), longest = larger(maths, larger(memory, cache));
   *bound = longest <= t->launch_us ? "launch" : longest == maths ? "maths" : longest == memory ? "memory" : "L2";
   return longest + w->alone / sn_gpu_block_rate(t) + t->launch_us;

@@ -75,6 +75,7 @@ typedef struct sn_gpu_work {
   int rows, columns;     /* the contraction's tile */
   bool tensor;
   int operand_bytes;     /* of an element as it is multiplied */
+  bool ahead;            /* copies asynchronously, tiles ahead of their use */
 } sn_gpu_work;
 
 /* Of all items of a launch, from its loops. SN_ERR_MEMORY alone. */
