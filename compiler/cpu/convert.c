@@ -118,23 +118,36 @@ static val round_bf16(emit *e, val v) {
   return f32_of(e, choose(e, nan, or_(e, and_(e, u, const_int(e, u, INT32_MIN)), const_int(e, u, 0x7fc00000)), r));
 }
 
+/* By intrinsics where it is one number: as casts LLVM would move comparisons and selects of it over to f16, and calls fmaxf for what it takes them to be. */
+static val bits_of_f16(emit *e, val v) {
+  LLVMTypeRef f32 = e->f32;
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind) return intrinsic(e, "llvm.convert.to.fp16", 1, &v, 1, &f32);
+  return LLVMBuildBitCast(e->b, cast(e, LLVMFPTrunc, v, e->f16), like(e, e->i16, v), "");
+}
+
+static val f16_of_bits(emit *e, val raw) {
+  LLVMTypeRef f32 = e->f32;
+  if (LLVMGetTypeKind(LLVMTypeOf(raw)) != LLVMVectorTypeKind) return intrinsic(e, "llvm.convert.from.fp16", 1, &raw, 1, &f32);
+  return cast(e, LLVMFPExt, LLVMBuildBitCast(e->b, raw, like(e, e->f16, raw), ""), e->f32);
+}
+
 val round_narrow(emit *e, sn_type t, val v) {
   if (t == SN_TYPE_F32 || t == SN_TYPE_F64) return v;
   if (t == SN_TYPE_BF16) return round_bf16(e, v);
-  if (t == SN_TYPE_F16 && e->f16c) return cast(e, LLVMFPExt, cast(e, LLVMFPTrunc, v, e->f16), e->f32);
+  if (t == SN_TYPE_F16 && e->f16c) return f16_of_bits(e, bits_of_f16(e, v));
   format f = format_of(t);
   return decode(e, &f, encode(e, &f, v));
 }
 
 val encode_narrow(emit *e, sn_type t, val v) {
   if (t == SN_TYPE_BF16) return cast(e, LLVMTrunc, lshr(e, f32_bits(e, v), const_int(e, f32_bits(e, v), 16)), e->i16);
-  if (t == SN_TYPE_F16 && e->f16c) return LLVMBuildBitCast(e->b, cast(e, LLVMFPTrunc, v, e->f16), like(e, e->i16, v), "");
+  if (t == SN_TYPE_F16 && e->f16c) return bits_of_f16(e, v);
   format f = format_of(t);
   return cast(e, LLVMTrunc, encode(e, &f, v), memory_type(e, t));
 }
 
 val decode_narrow(emit *e, sn_type t, val raw) {
-  if (t == SN_TYPE_F16 && e->f16c) return cast(e, LLVMFPExt, LLVMBuildBitCast(e->b, raw, like(e, e->f16, raw), ""), e->f32);
+  if (t == SN_TYPE_F16 && e->f16c) return f16_of_bits(e, raw);
   val code = cast(e, LLVMZExt, raw, e->i32);
   if (t == SN_TYPE_BF16) return f32_of(e, shl(e, code, const_int(e, code, 16)));
   format f = format_of(t);

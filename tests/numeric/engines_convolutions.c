@@ -125,11 +125,9 @@ static void one_convolution(const char *type, const layout *l, const problem *p,
   for (int k = 0; k < 3; k++) sn_str_finish(&shapes[k]);
 }
 
-/* f16 bare: scalars of it have no maximum through LLVM (it asks for fmaxf), whatever they come from. */
 static void all_of(const char *type, const layout *l, size_t n_layouts, const problem *p, size_t n_problems, sn_pool *pool, tally *t) {
-  bool fused = strcmp(type, "f16") != 0;
   for (size_t k = 0; k < n_problems; k++) {
-    for (size_t j = 0; j < n_layouts; j++) one_convolution(type, &l[j], &p[k], fused && (j + k) % 3 == 0, pool, t);
+    for (size_t j = 0; j < n_layouts; j++) one_convolution(type, &l[j], &p[k], (j + k) % 3 == 0, pool, t);
   }
 }
 

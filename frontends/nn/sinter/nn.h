@@ -208,7 +208,8 @@ int sn_optimizer_slots(const sn_optimizer *o, const char *names[2]);
 sn_tensor sn_optimizer_rate(const sn_optimizer *o, sn_tensor t);
 /* Scales n gradients so that their common norm is at most `limit`: min(1, limit / (norm + 1e-6)), in place. Returns the norm before. */
 sn_tensor sn_clip_global_norm(sn_graph *g, int n, sn_tensor *grads, double limit);
-/* What the updates of all parameters share at step t (as above), computed once; all but the rate are empty for sgd. */
+/* What the updates of all parameters share at step t, computed once: f32 scalars; all but the rate are empty for sgd. Kingma and Ba, "Adam", 2015 (the bias
+ * corrections of section 3); Loshchilov and Hutter, "Decoupled weight decay", 2019 (shrink). */
 typedef struct sn_optimizer_scalars {
   sn_tensor rate;   /* sn_optimizer_rate */
   sn_tensor first;  /* 1 / (1 - beta1^(t + 1)), times the rate but for lamb */
@@ -216,7 +217,8 @@ typedef struct sn_optimizer_scalars {
   sn_tensor shrink; /* 1 - rate * weight_decay: of adamw */
 } sn_optimizer_scalars;
 sn_optimizer_scalars sn_optimizer_prepare(const sn_optimizer *o, sn_tensor t);
-/* One parameter's new value; slots[] are read and replaced. */
+/* One parameter's new value, of param's shape and type. grad: the same shape; slots[0..sn_optimizer_slots): the same shape, read, and replaced by their new
+ * values. lamb: You et al., 2020: the step is scaled by |param| / |update|, of the whole tensor. Errors stick to the graph (sn_graph_status). */
 sn_tensor sn_optimizer_update(const sn_optimizer *o, const sn_optimizer_scalars *c, sn_tensor param, sn_tensor grad, sn_tensor slots[2]);
 
 /* ---- steps as modules ------------------------------------------------------------------------------------------------------------ */
