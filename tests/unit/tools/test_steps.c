@@ -213,6 +213,37 @@ START_TEST(images_in_either_layout_give_the_same_plan) {
 }
 END_TEST
 
+/* ---- memory ---- */
+
+static int64_t arena_of(const char *name, const char *pipeline) {
+  sn_module *m = golden_step(name);
+  sn_plan p;
+  optimise(m, pipeline, "auto");
+  ck_assert_int_eq(sn_plan_make(diag, arena, m, &p), SN_OK);
+  sn_module_destroy(m);
+  return p.arena_bytes;
+}
+
+/* Fused, no golden program needs more memory than one kernel an op. */
+START_TEST(fusion_takes_no_memory) {
+  static const char suffix[] = ".before.hlo";
+  char folder[1024], name[256];
+  const char *const *files, *data = getenv("SINTER_TEST_DATA");
+  size_t n, programs = 0;
+  snprintf(folder, sizeof folder, "%s/golden/hlo", data ? data : "tests/data");
+  ck_assert_int_eq(sn_dir_list(diag, arena, folder, &files, &n), SN_OK);
+  for (size_t k = 0; k < n; k++) {
+    const char *end = strstr(files[k], suffix);
+    if (!end || (end[sizeof suffix - 1] != '\0' && strcmp(end + sizeof suffix - 1, ".gz") != 0)) continue;
+    snprintf(name, sizeof name, "%.*s", (int)(end - files[k]), files[k]);
+    int64_t fused = arena_of(name, "cpu"), apart = arena_of(name, "op-by-op");
+    ck_assert_msg(fused <= apart, "%s: %lld bytes fused, %lld op by op", name, (long long)fused, (long long)apart);
+    programs++;
+  }
+  ck_assert_int_gt(programs, 0);
+}
+END_TEST
+
 /* ---- launches ---- */
 
 /* Of what runs in the entry, behind the cuda pipeline. */
@@ -262,6 +293,7 @@ int main(void) {
   tcase_add_test(t, a_vit_step_is_few_launches);
   tcase_add_test(t, a_step_of_jax_costs_what_ours_does);
   tcase_add_test(t, images_in_either_layout_give_the_same_plan);
+  tcase_add_test(t, fusion_takes_no_memory);
   tcase_set_timeout(t, 100);
   suite_add_tcase(s, t);
   SRunner *r = srunner_create(s);
