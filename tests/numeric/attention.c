@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "oracle.h"
+#include "device_find.h"
 #include "sinter/compiler.h"
 #include "sinter/cost.h"
 #include "sinter/device.h"
@@ -247,20 +248,6 @@ static void check(const attention_case *c, sn_type t, bool backward, sn_pool *co
   sn_diag_destroy(d);
 }
 
-/* Finds the device and its compiler; a reason on stdout where they are missing. */
-static bool find_device(const char *name) {
-  static char target[32];
-  const sn_driver *driver = sn_driver_find(name);
-  sn_nvrtc *n = NULL;
-  sn_diag *d = NULL;
-  bool ok = driver && sn_diag_create(&d) == SN_OK && driver->target(d, 0, target, sizeof target) == SN_OK && sn_nvrtc_open(d, &n) == SN_OK;
-  if (!ok) printf("not run: numeric-attention on %s: %s\n", name, d && sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "there is no such device");
-  sn_nvrtc_close(n);
-  sn_diag_destroy(d);
-  device_target = target;
-  return ok;
-}
-
 static void check_all(const attention_case *list, size_t n, sn_pool *const *pools, const char *only) {
   for (size_t k = 0; k < n; k++) {
     if (only && strcmp(only, list[k].name) != 0) continue;
@@ -278,7 +265,7 @@ int main(int argc, char **argv) {
   sn_pool *pools[MOST_THREADS + 1] = {NULL};
   const char *only = argc > 2 ? argv[2] : NULL;
   bool on_device = argc > 1 && strncmp(argv[1], "--device=", 9) == 0;
-  if (on_device && !find_device(argv[1] + 9)) return 77;
+  if (on_device && !device_find("numeric-attention", argv[1] + 9, &device_target)) return 77;
   if (!on_device && !sn_compiler_available(NULL)) {
     printf("not run: numeric-attention: libsinter-llvm.so is not there\n");
     return 77;

@@ -18,6 +18,7 @@
 
 #include "engines.h"
 #include "oracle.h"
+#include "device_find.h"
 #include "sinter/compiler.h"
 #include "sinter/device.h"
 #include "sinter/gpu.h"
@@ -256,25 +257,11 @@ static void check_file(const char *path, sn_pool *pool, tally *t) {
   sn_free(text);
 }
 
-/* Finds the device and its compiler; a reason on stdout where they are missing. */
-static bool find_device(const char *name) {
-  static char target[32];
-  const sn_driver *driver = sn_driver_find(name);
-  sn_nvrtc *n = NULL;
-  sn_diag *d = NULL;
-  bool ok = driver && sn_diag_create(&d) == SN_OK && driver->target(d, 0, target, sizeof target) == SN_OK && sn_nvrtc_open(d, &n) == SN_OK;
-  if (!ok) printf("not run: numeric-engines on %s: %s\n", name, d && sn_diag_stored(d) ? sn_diag_get(d, 0)->message : "there is no such device");
-  sn_nvrtc_close(n);
-  sn_diag_destroy(d);
-  device_target = target;
-  return ok;
-}
-
 int main(int argc, char **argv) {
   tally t = {0, 0, 0};
   sn_pool *pool = NULL;
   bool on_device = argc > 1 && strncmp(argv[1], "--device=", 9) == 0;
-  if (on_device && !find_device(argv[1] + 9)) return 77;
+  if (on_device && !device_find("numeric-engines", argv[1] + 9, &device_target)) return 77;
   if (!on_device && !sn_compiler_available(NULL)) {
     printf("not run: numeric-engines: libsinter-llvm.so is not there\n");
     return 77;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../scratch.h"
 #include "sinter/compiler.h"
 #include "sinter/text.h"
 
@@ -21,7 +22,7 @@ static const char source[] =
     "}\n";
 
 typedef struct dumped {
-  char dir[256], *data, *text;
+  char dir[SCRATCH_BYTES], *data, *text;
   size_t n, text_bytes;
   const char *lines[4096]; /* of the HLO text, from 1 */
   uint32_t n_lines;
@@ -29,13 +30,11 @@ typedef struct dumped {
 } dumped;
 
 static void compile_into(dumped *t, int times) {
-  const char *tmp = getenv("TMPDIR");
   char path[512];
   sn_module *m;
   sn_compile_options o;
   memset(t, 0, sizeof *t);
-  snprintf(t->dir, sizeof t->dir, "%s/sinter-debug.XXXXXX", tmp ? tmp : "/tmp");
-  ck_assert_ptr_nonnull(mkdtemp(t->dir));
+  scratch_make(t->dir, "debug");
   setenv("SINTER_JIT_DUMP", t->dir, 1);
   ck_assert_int_eq(sn_hlo_parse(NULL, "two_fusions.hlo", source, sizeof source - 1, &m), SN_OK);
   sn_compile_options_init(&o);
@@ -57,9 +56,7 @@ static void compile_into(dumped *t, int times) {
 }
 
 static void remove_all(dumped *t) {
-  char command[512];
-  snprintf(command, sizeof command, "rm -rf '%s'", t->dir);
-  ck_assert_int_eq(system(command), 0);
+  scratch_remove(t->dir);
   sn_program_release(t->program);
   sn_free(t->data);
   sn_free(t->text);
